@@ -1,0 +1,2 @@
+// Package echoes runs services whose methods handle events.
+package echoes

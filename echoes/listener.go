@@ -1,0 +1,199 @@
+package echoes
+
+import (
+	"context"
+	"errors"
+	"path"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Service is a struct with annotated methods. Its EchoesListeners is written by
+// echoesgen; a service that was never generated does not compile where it is
+// given to New.
+type Service interface {
+	EchoesListeners() []Listener
+}
+
+// Kind is the kind of a listener.
+type Kind string
+
+// The kinds of listeners.
+const (
+	// KindEvent receives one event a call.
+	KindEvent Kind = "event"
+	// KindBatch receives several events a call, as one unit that succeeds or is
+	// retried as a whole.
+	KindBatch Kind = "batch"
+)
+
+// Message is one event as a transport hands it to a listener.
+type Message struct {
+	// Params is what was published, undecoded. The zero value means that the
+	// stored event has none, which is a decode error.
+	Params bson.RawValue
+	// Err is why the transport could not find the params. It is a decode error
+	// too.
+	Err error
+	// Event says what the transport knows about the event.
+	Event EventContext
+}
+
+// Listener is one annotated method: a topic, a handler, and how to decode what
+// the handler takes. Make one with On, OnItem or OnBatch.
+type Listener struct {
+	topic    string
+	kind     Kind
+	size     int
+	position string
+	method   string
+	settings Settings
+	handle   func(ctx context.Context, ms []Message, invalid func(*DecodeError)) error
+}
+
+// On makes a listener whose handler takes the parameters alone; FromContext
+// gives it the rest.
+func On[P any](topic string, handle func(context.Context, P) error, decode func(*Decoder, *P), opts ...Option) Listener {
+	l := newListener(topic, KindEvent, 1, handle, opts)
+	if handle == nil || decode == nil {
+		return l
+	}
+	l.handle = func(ctx context.Context, ms []Message, _ func(*DecodeError)) error {
+		p, err := decodeMessage(&ms[0], decode)
+		if err != nil {
+			return err
+		}
+		return handle(withEvent(ctx, ms[0].Event), p)
+	}
+	return l
+}
+
+// OnItem makes a listener whose handler takes the parameters and the event's
+// context.
+func OnItem[P any](topic string, handle func(context.Context, Item[P]) error, decode func(*Decoder, *P), opts ...Option) Listener {
+	l := newListener(topic, KindEvent, 1, handle, opts)
+	if handle == nil || decode == nil {
+		return l
+	}
+	l.handle = func(ctx context.Context, ms []Message, _ func(*DecodeError)) error {
+		p, err := decodeMessage(&ms[0], decode)
+		if err != nil {
+			return err
+		}
+		return handle(withEvent(ctx, ms[0].Event), Item[P]{Params: p, EventContext: ms[0].Event})
+	}
+	return l
+}
+
+// OnBatch makes a listener whose handler takes up to size events, in the order
+// of their publication. A call that returns an error is repeated as a whole.
+// With OnInvalid("skip") a batch of which no item can be decoded succeeds
+// without a call.
+func OnBatch[P any](topic string, size int, handle func(context.Context, []Item[P]) error, decode func(*Decoder, *P), opts ...Option) Listener {
+	l := newListener(topic, KindBatch, size, handle, opts)
+	if handle == nil || decode == nil {
+		return l
+	}
+	l.handle = func(ctx context.Context, ms []Message, invalid func(*DecodeError)) error {
+		items := make([]Item[P], 0, len(ms))
+		for i := range ms {
+			p, err := decodeMessage(&ms[i], decode)
+			if err == nil {
+				items = append(items, Item[P]{Params: p, EventContext: ms[i].Event})
+				continue
+			}
+			if invalid == nil {
+				return err
+			}
+			invalid(err)
+		}
+		if len(items) == 0 && len(ms) > 0 {
+			return nil
+		}
+		return handle(ctx, items)
+	}
+	return l
+}
+
+func newListener(topic string, kind Kind, size int, handle any, opts []Option) Listener {
+	return Listener{topic: topic, kind: kind, size: size, method: methodName(handle), settings: settingsOf(opts)}
+}
+
+// At returns a copy of l that carries the source position of the annotation,
+// as in "invoices.go:37". Errors name it.
+func (l Listener) At(position string) Listener {
+	l.position = position
+	return l
+}
+
+// Named returns a copy of l that carries the method's name for errors, as in
+// "(*Invoices).Created". Without it the name is found out where the handler is
+// a method value; generated code needs it where it wraps the method.
+func (l Listener) Named(method string) Listener {
+	l.method = method
+	return l
+}
+
+// Topic returns the topic that the listener handles.
+func (l Listener) Topic() string { return l.topic }
+
+// Kind returns whether the listener takes single events or batches.
+func (l Listener) Kind() Kind { return l.kind }
+
+// BatchSize returns the largest number of events of a call, 1 for single
+// events.
+func (l Listener) BatchSize() int { return l.size }
+
+// Position returns the source position given by At.
+func (l Listener) Position() string { return l.position }
+
+// Method returns the name of the handling method, as far as it is known.
+func (l Listener) Method() string { return l.method }
+
+// Settings returns what the listener's own options say.
+func (l Listener) Settings() Settings { return l.settings }
+
+var errNoParams = errors.New("missing: the event's data is no document with the field params")
+
+// decodeMessage decodes one message, and names topic and event on failure.
+func decodeMessage[P any](m *Message, decode func(*Decoder, *P)) (P, *DecodeError) {
+	var (
+		d Decoder
+		p P
+	)
+	fail := &DecodeError{Topic: m.Event.Topic, EventID: m.Event.EventID}
+	switch {
+	case m.Err != nil:
+		fail.Err = m.Err
+	case m.Params.Type == 0:
+		fail.Err = errNoParams
+	default:
+		d.reset(m.Params)
+		if d.err == nil {
+			decode(&d, &p)
+		}
+		if d.err == nil {
+			return p, nil
+		}
+		fail.Path, fail.Err = d.err.Path, d.err.Err
+	}
+	var zero P
+	return zero, fail
+}
+
+// methodName finds the name of the method that a method value stands for, as
+// in invoices.(*Invoices).Created, and of a function.
+func methodName(handle any) string {
+	v := reflect.ValueOf(handle)
+	if v.IsNil() {
+		return ""
+	}
+	f := runtime.FuncForPC(v.Pointer())
+	if f == nil {
+		return ""
+	}
+	return strings.TrimSuffix(path.Base(f.Name()), "-fm")
+}
