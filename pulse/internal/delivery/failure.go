@@ -1,0 +1,199 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The codes of a stored failure (spec 4.2).
+const (
+	CodeHandlerError = "handler_error"
+	CodeDecodeError  = "decode_error"
+	CodeEventExpired = "event_expired"
+	CodeWorkerLost   = "worker_lost"
+	CodeCancelled    = "cancelled"
+)
+
+// Limits of a stored failure, in characters.
+const (
+	maxName    = 256
+	maxMessage = 2048
+	maxStack   = 4096
+)
+
+// ErrLockLost reports that a delivery's lease ended before its outcome was stored.
+var ErrLockLost = errors.New("pulse: the lease of this delivery was lost: another worker may run it; stop, and leave the outcome to that worker")
+
+// Failure is the stored description of a failed attempt: valid UTF-8, bounded in size.
+type Failure struct {
+	Code, Name, Message, Stack string
+}
+
+// NewFailure describes err under a code. It never panics, whatever err's methods do.
+func NewFailure(code string, err error, stack string) *Failure {
+	return &Failure{
+		Code:    code,
+		Name:    cut(errorName(err), maxName),
+		Message: cut(errorText(err), maxMessage),
+		Stack:   cut(stack, maxStack),
+	}
+}
+
+// WorkerLost is the failure of an attempt whose lease expired (spec 4.3).
+func WorkerLost() *Failure {
+	return &Failure{
+		Code: CodeWorkerLost, Name: "WorkerLost",
+		Message: "the worker's lease expired before it stored an outcome: its process was stopped, cut off from MongoDB, or frozen for longer than the lease",
+	}
+}
+
+// EventExpired is the failure of a delivery whose events were all gone before it ran (spec 3.6).
+func EventExpired(events int) *Failure {
+	what := "the event was"
+	if events != 1 {
+		what = fmt.Sprintf("all %d events were", events)
+	}
+	return &Failure{
+		Code: CodeEventExpired, Name: "EventExpired",
+		Message: what + " no longer stored when the handler was to run: keep the event retention longer than the longest outage or retry window",
+	}
+}
+
+// FromHandler turns what a handler returned into an outcome: nil is a success; Permanent,
+// RetryAfter and decode errors are found through wrapping.
+func FromHandler(err error) Outcome {
+	if err == nil {
+		return Outcome{}
+	}
+	out := Outcome{Failure: NewFailure(codeOf(err), err, stackOf(err))}
+	var permanent *PermanentError
+	if errorsAs(err, &permanent) {
+		out.Permanent = true
+	}
+	var after *RetryAfterError
+	if errorsAs(err, &after) {
+		out.RetryAfter = &after.Delay
+	}
+	return out
+}
+
+func codeOf(err error) string {
+	var decode *DecodeError
+	if errorsAs(err, &decode) {
+		return CodeDecodeError
+	}
+	return CodeHandlerError
+}
+
+func stackOf(err error) string {
+	var p *PanicError
+	if errorsAs(err, &p) {
+		return p.Stack
+	}
+	return ""
+}
+
+// errorsAs is errors.As for errors whose own methods may panic: a hostile error is then not found.
+func errorsAs[T error](err error, target *T) (found bool) {
+	defer func() {
+		if recover() != nil {
+			found = false
+		}
+	}()
+	return errors.As(err, target)
+}
+
+func errorText(err error) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprintf("(the error's own Error method panicked: %T)", r)
+		}
+	}()
+	return err.Error()
+}
+
+// errorName names the cause behind our own wrappers, so that operators see the type they wrote.
+func errorName(err error) string {
+	for {
+		switch e := err.(type) {
+		case *PermanentError:
+			err = e.Err
+		case *RetryAfterError:
+			err = e.Err
+		case *PanicError:
+			return "panic"
+		default:
+			return fmt.Sprintf("%T", err)
+		}
+	}
+}
+
+// cut returns s as valid UTF-8 of at most n characters.
+func cut(s string, n int) string {
+	// Each character takes at most four bytes, so what lies behind can be dropped unseen: a
+	// message of megabytes must not cost megabytes of validation. Cutting inside a character
+	// leaves invalid bytes, which the next line replaces.
+	if len(s) > 4*n+4 {
+		s = s[:4*n+4]
+	}
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	i := 0
+	for at := range s {
+		if i == n {
+			return s[:at]
+		}
+		i++
+	}
+	return s
+}
+
+// PermanentError marks a failure that no retry can mend.
+type PermanentError struct{ Err error }
+
+func (e *PermanentError) Error() string { return e.Err.Error() }
+func (e *PermanentError) Unwrap() error { return e.Err }
+
+// RetryAfterError carries the pause before the next attempt.
+type RetryAfterError struct {
+	Err   error
+	Delay time.Duration
+}
+
+func (e *RetryAfterError) Error() string { return e.Err.Error() }
+func (e *RetryAfterError) Unwrap() error { return e.Err }
+
+// DecodeError reports an event whose stored data does not fit the handler's type.
+type DecodeError struct {
+	// Topic and EventID name the event.
+	Topic, EventID string
+	// Err says what does not fit, and where in the data.
+	Err error
+}
+
+func (e *DecodeError) Error() string {
+	return fmt.Sprintf("pulse: topic %s, event %s: cannot decode the data: %v", e.Topic, e.EventID, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+// PanicError is a panic (or a runtime.Goexit) of a handler.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("panic: value of type %T", e.Value)
+		}
+	}()
+	return fmt.Sprintf("panic: %v", e.Value)
+}

@@ -1,0 +1,311 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+)
+
+// Lease names one holder of one lease: the document and the token that its writes must match.
+type Lease struct{ ID, Token string }
+
+var (
+	// ErrLeaseLost says that a fenced write matched nothing: another client holds the lease.
+	ErrLeaseLost = errors.New("the lease is held by another client")
+	// ErrDelivered says that some of the events have a delivery already; nothing was written.
+	ErrDelivered = errors.New("some of the events have a delivery already")
+)
+
+// AcquireDiscovery takes the discovery lease of a subscription if it is free by the server's clock,
+// and returns the subscription as it then is: its cursor is where the new leader begins.
+func (s *Store) AcquireDiscovery(ctx context.Context, lease Lease, owner string, d time.Duration) (Subscription, bool, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	raw, err := s.subscriptions.FindOneAndUpdate(ctx,
+		bson.D{
+			{Key: "_id", Value: lease.ID},
+			{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$discoveryLockedUntil", "$$NOW"}}}},
+		},
+		pipelineSet(bson.D{
+			{Key: "discoveryLockOwner", Value: literal(owner)},
+			{Key: "discoveryLockToken", Value: literal(lease.Token)},
+			{Key: "discoveryLockedUntil", Value: serverNowPlus(d)},
+			{Key: "updatedAt", Value: "$$NOW"},
+		}),
+		options.FindOneAndUpdate().SetReturnDocument(options.After),
+	).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Subscription{}, false, nil
+	}
+	if err != nil {
+		return Subscription{}, false, fmt.Errorf("pulse: take the discovery lease: %w", err)
+	}
+	return readSubscription(raw), true, nil
+}
+
+// RenewDiscovery prolongs all the leases with one command and returns the IDs that are still held.
+func (s *Store) RenewDiscovery(ctx context.Context, leases []Lease, d time.Duration) (held map[string]bool, err error) {
+	held, err = s.renew(ctx, s.subscriptions, leases, bson.D{}, "discoveryLockToken", bson.D{
+		{Key: "discoveryLockedUntil", Value: serverNowPlus(d)},
+		{Key: "updatedAt", Value: "$$NOW"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pulse: renew %d discovery leases: %w", len(leases), err)
+	}
+	return held, nil
+}
+
+// renew applies set to all documents whose token is still ours: one command, and a second one to learn
+// the survivors when some are not. Id and token are matched crosswise; tokens are unique to a term, and
+// nobody holds one document under two tokens (the worker sees to that).
+func (s *Store) renew(ctx context.Context, coll *mongo.Collection, leases []Lease, more bson.D, tokenField string, set bson.D) (map[string]bool, error) {
+	ids, tokens := split(leases)
+	filter := append(bson.D{{Key: "_id", Value: in(ids)}, {Key: tokenField, Value: in(tokens)}}, more...)
+	update, cancel := s.deadline(ctx)
+	defer cancel()
+	res, err := coll.UpdateMany(update, filter, pipelineSet(set))
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[string]bool, len(ids))
+	if int(res.MatchedCount) == len(ids) {
+		for _, id := range ids {
+			held[id] = true
+		}
+		return held, nil
+	}
+	survivors, err := s.idsOf(ctx, coll, filter)
+	for _, id := range survivors {
+		held[id] = true
+	}
+	return held, err
+}
+
+// idsOf returns the IDs of the documents that match.
+func (s *Store) idsOf(ctx context.Context, coll *mongo.Collection, filter bson.D) ([]string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := coll.Find(ctx, filter, options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	return readAll(ctx, cursor, err, func(raw bson.Raw) string { return parse(raw).str("_id") })
+}
+
+// split returns the IDs and the distinct tokens of leases.
+func split(leases []Lease) (ids, tokens []string) {
+	seen := make(map[string]bool)
+	for _, l := range leases {
+		ids = append(ids, l.ID)
+		if !seen[l.Token] {
+			seen[l.Token] = true
+			tokens = append(tokens, l.Token)
+		}
+	}
+	return ids, tokens
+}
+
+// ReleaseDiscovery ends the leases at once. The owner stays in place: the next leader reads from it
+// whether a client of this implementation led last (spec 3.1).
+func (s *Store) ReleaseDiscovery(ctx context.Context, leases []Lease) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	ids, tokens := split(leases)
+	_, err := s.subscriptions.UpdateMany(ctx,
+		bson.D{{Key: "_id", Value: in(ids)}, {Key: "discoveryLockToken", Value: in(tokens)}},
+		pipelineSet(bson.D{
+			{Key: "discoveryLockedUntil", Value: "$$NOW"},
+			{Key: "discoveryLockToken", Value: "$$REMOVE"},
+			{Key: "updatedAt", Value: "$$NOW"},
+		}))
+	if err != nil {
+		return fmt.Errorf("pulse: release %d discovery leases: %w", len(leases), err)
+	}
+	return nil
+}
+
+// NewDelivery is a delivery to be stored.
+type NewDelivery struct {
+	ConsumerGroup, Topic string
+	// Events are in order; a batch has any number, a single delivery one.
+	Events []EventKey
+	Batch  bool
+}
+
+func (n NewDelivery) document(now time.Time) bson.D {
+	last := n.Events[len(n.Events)-1]
+	doc := bson.D{
+		{Key: "_id", Value: newID()},
+		{Key: "eventId", Value: last.EventID},
+	}
+	if n.Batch {
+		ids := make([]string, len(n.Events))
+		for i, e := range n.Events {
+			ids[i] = e.EventID
+		}
+		doc = append(doc, bson.E{Key: "eventIds", Value: ids})
+	}
+	doc = append(doc,
+		bson.E{Key: "consumerGroup", Value: n.ConsumerGroup},
+		bson.E{Key: "topic", Value: n.Topic},
+		bson.E{Key: "eventCreatedAt", Value: last.CreatedAt},
+		bson.E{Key: "eventSequence", Value: last.Sequence},
+		bson.E{Key: "status", Value: delivery.StatusPending},
+	)
+	if !n.Batch {
+		// Never on batches: the Node bridge would take it for a single one and run the last event only.
+		doc = append(doc, bson.E{Key: "executionVersion", Value: int32(2)})
+	}
+	return append(doc,
+		bson.E{Key: "attempt", Value: int32(0)},
+		bson.E{Key: "attemptId", Value: newID()},
+		bson.E{Key: "attemptCreatedAt", Value: now},
+		bson.E{Key: "nextAttemptAt", Value: now},
+		bson.E{Key: "attempts", Value: bson.A{}},
+		bson.E{Key: "createdAt", Value: now},
+		bson.E{Key: "updatedAt", Value: now},
+	)
+}
+
+// Materialize stores the deliveries and moves the cursor of the leased subscription to a position
+// behind its present one. With transactions both happen or neither: a leader that lost its lease,
+// even one that was frozen in between, writes nothing (ErrLeaseLost), and events that have a delivery
+// already are ErrDelivered. Without transactions the deliveries come first, so that a crash repeats
+// and never skips; the unique key {consumerGroup, eventId} keeps one of each (spec 3.2).
+func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDelivery, to Position) error {
+	now := s.Now()
+	docs := make([]bson.D, len(deliveries))
+	for i, d := range deliveries {
+		docs[i] = d.document(now)
+	}
+	var err error
+	if s.transactions {
+		err = s.materializeTogether(ctx, lease, docs, to)
+	} else {
+		err = s.materializeInSteps(ctx, lease, docs, to)
+	}
+	if err != nil {
+		return fmt.Errorf("pulse: store %d deliveries: %w", len(docs), err)
+	}
+	return nil
+}
+
+func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs []bson.D, to Position) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	session, err := s.db.Client().StartSession()
+	if err != nil {
+		return err
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+		// The cursor first: a conflict with another leader then costs one small write.
+		if err := s.advance(ctx, lease, to); err != nil {
+			return nil, err
+		}
+		if len(docs) == 0 {
+			return nil, nil
+		}
+		_, err := s.deliveries.InsertMany(ctx, docs)
+		if mongo.IsDuplicateKeyError(err) {
+			err = fmt.Errorf("%w: %w", ErrDelivered, err)
+		}
+		return nil, err
+	})
+	return err
+}
+
+func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs []bson.D, to Position) error {
+	if len(docs) > 0 {
+		insert, cancel := s.deadline(ctx)
+		defer cancel()
+		_, err := s.deliveries.InsertMany(insert, docs, options.InsertMany().SetOrdered(false))
+		if err != nil && !onlyDuplicates(err) {
+			return err
+		}
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	return s.advance(ctx, lease, to)
+}
+
+// advance moves the cursor by a compare-and-set on the lease's token that always modifies the
+// document: in a transaction an update that changes nothing writes nothing, and two leaders could
+// both commit.
+func (s *Store) advance(ctx context.Context, lease Lease, to Position) error {
+	res, err := s.subscriptions.UpdateOne(ctx,
+		bson.D{{Key: "_id", Value: lease.ID}, {Key: "discoveryLockToken", Value: lease.Token}},
+		bson.D{{Key: "$set", Value: bson.D{
+			{Key: "cursorSequence", Value: to.Sequence},
+			{Key: "cursorSequenceEventId", Value: to.EventID},
+			{Key: "updatedAt", Value: s.Now()},
+		}}})
+	if err != nil {
+		return err
+	}
+	if res.ModifiedCount == 0 {
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+func onlyDuplicates(err error) bool {
+	var bulk mongo.BulkWriteException
+	if !errors.As(err, &bulk) || bulk.WriteConcernError != nil {
+		return false
+	}
+	for _, we := range bulk.WriteErrors {
+		if we.Code != 11000 {
+			return false
+		}
+	}
+	return true
+}
+
+// Delivered returns the IDs of the topic's events that have a delivery of the group in any state: of
+// those at or behind a sequence, by their deliveries' greatest sequence, and of the candidates, by the
+// unique key.
+func (s *Store) Delivered(ctx context.Context, group, topic string, from bson.Timestamp, candidates []string) (map[string]bool, error) {
+	delivered := make(map[string]bool)
+	read := func(filter bson.D) error {
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		cursor, err := s.deliveries.Find(ctx, filter, options.Find().SetProjection(
+			bson.D{{Key: "_id", Value: 0}, {Key: "eventId", Value: 1}, {Key: "eventIds", Value: 1}}))
+		found, err := readAll(ctx, cursor, err, func(raw bson.Raw) []string { return eventIDs(parse(raw)) })
+		for _, ids := range found {
+			for _, id := range ids {
+				delivered[id] = true
+			}
+		}
+		return err
+	}
+	err := read(bson.D{
+		{Key: "consumerGroup", Value: group},
+		{Key: "topic", Value: topic},
+		{Key: "status", Value: in(delivery.Statuses)},
+		{Key: "eventSequence", Value: bson.D{{Key: "$gte", Value: from}}},
+	})
+	if err == nil && len(candidates) > 0 {
+		err = read(bson.D{{Key: "consumerGroup", Value: group}, {Key: "eventId", Value: in(candidates)}})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pulse: consumer group %s, topic %s: read the deliveries at the cursor: %w", group, topic, err)
+	}
+	return delivered, nil
+}
+
+// eventIDs returns the events of a delivery: eventIds of a batch, else eventId alone.
+func eventIDs(f fields) []string {
+	if ids := f.strs("eventIds"); len(ids) > 0 {
+		return ids
+	}
+	if id := f.str("eventId"); id != "" {
+		return []string{id}
+	}
+	return nil
+}

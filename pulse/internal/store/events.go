@@ -1,0 +1,273 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// Event is one published event as stored.
+type Event struct {
+	ID, Topic string
+	// Data is the payload; its bytes belong to the Event.
+	Data bson.RawValue
+	// Headers is nil when none were published.
+	Headers   map[string]string
+	Publisher string
+	CreatedAt time.Time
+	// ExpiresAt is zero when retention was off.
+	ExpiresAt time.Time
+}
+
+// ReadEvent reads an event's document, whose bytes it copies.
+func ReadEvent(raw bson.Raw) Event {
+	f := parse(raw)
+	return Event{
+		ID: f.str("_id"), Topic: f.str("topic"), Data: f["data"], Headers: f.strMap("headers"),
+		Publisher: f.str("publisher"), CreatedAt: f.time("createdAt"), ExpiresAt: f.time("expiresAt"),
+	}
+}
+
+// Document encodes the event to be stored: with an empty top-level Timestamp, which the server
+// replaces by its own, so that no publisher's clock decides the order (spec 1.1).
+func (e Event) Document() (bson.Raw, error) {
+	doc := bson.D{
+		{Key: "_id", Value: e.ID},
+		{Key: "topic", Value: e.Topic},
+		{Key: "data", Value: e.Data},
+	}
+	if e.Publisher != "" {
+		doc = append(doc, bson.E{Key: "publisher", Value: e.Publisher})
+	}
+	if e.Headers != nil {
+		doc = append(doc, bson.E{Key: "headers", Value: e.Headers})
+	}
+	doc = append(doc,
+		bson.E{Key: "createdAt", Value: e.CreatedAt},
+		bson.E{Key: "sequence", Value: bson.Timestamp{}},
+	)
+	if !e.ExpiresAt.IsZero() {
+		doc = append(doc, bson.E{Key: "expiresAt", Value: e.ExpiresAt})
+	}
+	return bson.Marshal(doc)
+}
+
+// InsertEvent stores one event. An ID that exists already is mongo.IsDuplicateKeyError.
+func (s *Store) InsertEvent(ctx context.Context, doc bson.Raw) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	_, err := s.events.InsertOne(ctx, doc)
+	return err
+}
+
+// InsertEvents stores events with one command, goes on after those that fail, and returns the error of
+// each by its index. Any other error means that it is unknown which were stored.
+func (s *Store) InsertEvents(ctx context.Context, docs []bson.Raw) (failed map[int]error, err error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	_, err = s.events.InsertMany(ctx, docs, options.InsertMany().SetOrdered(false))
+	var bulk mongo.BulkWriteException
+	if !errors.As(err, &bulk) || bulk.WriteConcernError != nil {
+		return nil, err
+	}
+	failed = make(map[int]error, len(bulk.WriteErrors))
+	for _, we := range bulk.WriteErrors {
+		failed[we.Index] = we
+	}
+	return failed, nil
+}
+
+// Events reads events by ID, in chunks that keep each command small. Those that are gone are absent.
+func (s *Store) Events(ctx context.Context, ids []string) (map[string]Event, error) {
+	const chunk = 1000
+	out := make(map[string]Event, len(ids))
+	for len(ids) > 0 {
+		n := min(chunk, len(ids))
+		if err := s.eventsInto(ctx, ids[:n], out); err != nil {
+			return nil, fmt.Errorf("pulse: read %d events: %w", n, err)
+		}
+		ids = ids[n:]
+	}
+	return out, nil
+}
+
+func (s *Store) eventsInto(ctx context.Context, ids []string, out map[string]Event) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.events.Find(ctx, bson.D{{Key: "_id", Value: in(ids)}})
+	found, err := readAll(ctx, cursor, err, ReadEvent)
+	for _, e := range found {
+		out[e.ID] = e
+	}
+	return err
+}
+
+// newestEvent returns the position of the topic's newest event, or Beginning.
+func (s *Store) newestEvent(ctx context.Context, topic string) (Position, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	raw, err := s.events.FindOne(ctx,
+		bson.D{{Key: "topic", Value: topic}, {Key: "sequence", Value: bson.D{{Key: "$gte", Value: Beginning.Sequence}}}},
+		options.FindOne().SetSort(bySequence(-1)).SetProjection(bson.D{{Key: "sequence", Value: 1}}),
+	).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return Beginning, nil
+	}
+	if err != nil {
+		return Position{}, err
+	}
+	return readKey(raw).Position, nil
+}
+
+// EventKey is what discovery needs of an event.
+type EventKey struct {
+	Position
+	CreatedAt time.Time
+	// Size is the document's size in bytes; 0 when it was not asked for.
+	Size int
+}
+
+func readKey(raw bson.Raw) EventKey {
+	f := parse(raw)
+	key := EventKey{CreatedAt: f.time("createdAt")}
+	key.Sequence, _ = f.timestamp("sequence")
+	key.EventID = f.str("_id")
+	key.Size, _ = f.int("size")
+	if key.CreatedAt.IsZero() {
+		key.CreatedAt = time.Unix(int64(key.Sequence.T), 0).UTC()
+	}
+	return key
+}
+
+func bySequence(direction int) bson.D {
+	return bson.D{{Key: "sequence", Value: direction}, {Key: "_id", Value: direction}}
+}
+
+// EventsAfter reads up to limit keys of the topic's events behind a position, in order, and tells
+// whether there may be more. With sized, each key carries its document's size.
+//
+// The query is {topic, sequence >= s} and the ties at s are dropped here: that is one plain index
+// range on every server, where "sequence > s or (sequence = s and _id > id)" is not. Only when more
+// events than limit share the position's sequence the tie is read by _id.
+func (s *Store) EventsAfter(ctx context.Context, topic string, after Position, limit int, sized bool) (keys []EventKey, more bool, err error) {
+	from := bson.D{{Key: "topic", Value: topic}, {Key: "sequence", Value: bson.D{{Key: "$gte", Value: after.Sequence}}}}
+	keys, n, err := s.eventKeys(ctx, from, after, limit, sized)
+	if err != nil || len(keys) > 0 || n < limit {
+		return keys, n == limit, err
+	}
+	ties := bson.D{
+		{Key: "topic", Value: topic},
+		{Key: "sequence", Value: after.Sequence},
+		{Key: "_id", Value: bson.D{{Key: "$gt", Value: after.EventID}}},
+	}
+	if keys, _, err = s.eventKeys(ctx, ties, after, limit, sized); err != nil || len(keys) > 0 {
+		return keys, true, err
+	}
+	beyond := bson.D{{Key: "topic", Value: topic}, {Key: "sequence", Value: bson.D{{Key: "$gt", Value: after.Sequence}}}}
+	keys, n, err = s.eventKeys(ctx, beyond, after, limit, sized)
+	return keys, n == limit, err
+}
+
+// eventKeys runs one query and returns the keys behind the position, and how many it read.
+func (s *Store) eventKeys(ctx context.Context, filter bson.D, after Position, limit int, sized bool) ([]EventKey, int, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	projection := bson.D{{Key: "sequence", Value: 1}, {Key: "createdAt", Value: 1}}
+	var cursor *mongo.Cursor
+	var err error
+	if sized {
+		size := bson.E{Key: "size", Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}
+		cursor, err = s.events.Aggregate(ctx, mongo.Pipeline{
+			{{Key: "$match", Value: filter}},
+			{{Key: "$sort", Value: bySequence(1)}},
+			{{Key: "$limit", Value: limit}},
+			{{Key: "$project", Value: append(projection, size)}},
+		})
+	} else {
+		cursor, err = s.events.Find(ctx, filter, options.Find().
+			SetSort(bySequence(1)).SetLimit(int64(limit)).SetProjection(projection).SetBatchSize(int32(limit)))
+	}
+	all, err := readAll(ctx, cursor, err, readKey)
+	if err != nil {
+		return nil, 0, fmt.Errorf("pulse: read the events behind the cursor: %w", err)
+	}
+	keys := make([]EventKey, 0, len(all))
+	for _, k := range all {
+		if k.After(after) {
+			keys = append(keys, k)
+		}
+	}
+	return keys, len(all), nil
+}
+
+// TopicsWithNews returns which of the topics have events behind their position: one command for up to
+// 100 topics.
+func (s *Store) TopicsWithNews(ctx context.Context, cursors map[string]Position) ([]string, error) {
+	const chunk = 100
+	topics := make([]string, 0, len(cursors))
+	for topic := range cursors {
+		topics = append(topics, topic)
+	}
+	var news []string
+	for len(topics) > 0 {
+		n := min(chunk, len(topics))
+		found, err := s.topicsWithNews(ctx, topics[:n], cursors)
+		if err != nil {
+			return nil, fmt.Errorf("pulse: look for new events: %w", err)
+		}
+		news = append(news, found...)
+		topics = topics[n:]
+	}
+	return news, nil
+}
+
+func (s *Store) topicsWithNews(ctx context.Context, topics []string, cursors map[string]Position) ([]string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	branch := func(topic string) mongo.Pipeline {
+		return mongo.Pipeline{
+			{{Key: "$match", Value: bson.D{
+				{Key: "topic", Value: topic},
+				{Key: "sequence", Value: bson.D{{Key: "$gte", Value: cursors[topic].Sequence}}},
+			}}},
+			{{Key: "$sort", Value: bySequence(1)}},
+			{{Key: "$limit", Value: 2}},
+			{{Key: "$project", Value: bson.D{{Key: "topic", Value: 1}, {Key: "sequence", Value: 1}}}},
+		}
+	}
+	pipeline := branch(topics[0])
+	for _, topic := range topics[1:] {
+		pipeline = append(pipeline, bson.D{{Key: "$unionWith", Value: bson.D{
+			{Key: "coll", Value: s.events.Name()}, {Key: "pipeline", Value: branch(topic)},
+		}}})
+	}
+	type seen struct {
+		topic string
+		key   EventKey
+	}
+	cursor, err := s.events.Aggregate(ctx, pipeline)
+	found, err := readAll(ctx, cursor, err, func(raw bson.Raw) seen { return seen{parse(raw).str("topic"), readKey(raw)} })
+	if err != nil {
+		return nil, err
+	}
+	behind, ties := map[string]bool{}, map[string]int{}
+	for _, f := range found {
+		// The event at the cursor itself is usually one of the two. Two that lie at or before the
+		// cursor are a tie that may go on: only a full look tells.
+		if f.key.After(cursors[f.topic]) {
+			behind[f.topic] = true
+		} else if ties[f.topic]++; ties[f.topic] == 2 {
+			behind[f.topic] = true
+		}
+	}
+	var news []string
+	for topic := range behind {
+		news = append(news, topic)
+	}
+	return news, nil
+}

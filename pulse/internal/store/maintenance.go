@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+)
+
+// Expired is a delivery in processing whose lease has ended, or that has none.
+type Expired struct {
+	ID, Topic string
+	Attempt   int
+	fence     bson.D
+}
+
+// ExpiredLeases reads up to limit deliveries of the topics whose lease has ended by the server's clock,
+// the longest ended first, then those that are in processing without the lease that this state needs.
+func (s *Store) ExpiredLeases(ctx context.Context, group string, topics []string, limit int) ([]Expired, error) {
+	now := s.Now()
+	ended, err := s.inProcessing(ctx, group, topics, bson.D{{Key: "$lte", Value: now}}, limit)
+	if err == nil && len(ended) < limit {
+		var without []Expired
+		without, err = s.inProcessing(ctx, group, topics, bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}, limit-len(ended))
+		ended = append(ended, without...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pulse: consumer group %s: look for expired leases: %w", group, err)
+	}
+	return ended, nil
+}
+
+func (s *Store) inProcessing(ctx context.Context, group string, topics []string, lockedUntil bson.D, limit int) ([]Expired, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.deliveries.Find(ctx,
+		bson.D{
+			{Key: "consumerGroup", Value: group},
+			{Key: "status", Value: delivery.StatusProcessing},
+			{Key: "lockedUntil", Value: lockedUntil},
+			{Key: "topic", Value: in(topics)},
+		},
+		options.Find().SetSort(bson.D{{Key: "lockedUntil", Value: 1}}).SetLimit(int64(limit)).SetProjection(bson.D{
+			{Key: "topic", Value: 1}, {Key: "attempt", Value: 1}, {Key: "lockToken", Value: 1}, {Key: "lockedUntil", Value: 1},
+		}))
+	return readAll(ctx, cursor, err, readExpired)
+}
+
+func readExpired(raw bson.Raw) Expired {
+	f := parse(raw)
+	e := Expired{ID: f.str("_id"), Topic: f.str("topic")}
+	e.Attempt, _ = f.int("attempt")
+	var token any // nil matches null and absent
+	if v, ok := f["lockToken"]; ok {
+		token = v
+	}
+	e.fence = bson.D{
+		{Key: "_id", Value: f["_id"]},
+		{Key: "status", Value: delivery.StatusProcessing},
+		{Key: "lockToken", Value: token},
+	}
+	if _, ok := f.date("lockedUntil"); ok {
+		// Decided again by the server: a heartbeat between the read and this write wins.
+		e.fence = append(e.fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
+	} else {
+		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}})
+	}
+	return e
+}
+
+// Reap ends the attempt of an expired delivery as worker_lost, if it is still as it was read.
+func (s *Store) Reap(ctx context.Context, e Expired, verdict delivery.Verdict, delay, historyRetention time.Duration) (bool, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	res, err := s.deliveries.UpdateOne(ctx, e.fence, settlementUpdate(Settlement{
+		Verdict: verdict, EndedAt: s.Now(), Failure: delivery.WorkerLost(), Delay: delay,
+	}, historyRetention))
+	if err != nil {
+		return false, fmt.Errorf("pulse: topic %s, delivery %s: end the attempt of a lost worker: %w", e.Topic, e.ID, err)
+	}
+	return res.ModifiedCount == 1, nil
+}
+
+// DeleteSuccesses deletes up to limit successful deliveries of a topic whose events lie before a
+// sequence, and returns how many. With keepUntilExpired only those whose retention has ended go.
+func (s *Store) DeleteSuccesses(ctx context.Context, group, topic string, before bson.Timestamp, keepUntilExpired bool, limit int) (int, error) {
+	filter := bson.D{
+		{Key: "consumerGroup", Value: group},
+		{Key: "topic", Value: topic},
+		{Key: "status", Value: delivery.StatusSuccess},
+		{Key: "eventSequence", Value: bson.D{{Key: "$lt", Value: before}}},
+	}
+	if keepUntilExpired {
+		filter = append(filter, bson.E{Key: "expiresAt", Value: bson.D{{Key: "$lte", Value: s.Now()}}})
+	}
+	deleted, err := s.deleteSome(ctx, filter, limit)
+	if err != nil {
+		return 0, fmt.Errorf("pulse: consumer group %s, topic %s: delete old deliveries: %w", group, topic, err)
+	}
+	return deleted, nil
+}
+
+func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, error) {
+	find, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.deliveries.Find(find, filter,
+		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	ids, err := readAll(find, cursor, err, func(raw bson.Raw) string { return parse(raw).str("_id") })
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	ctx, cancel = s.deadline(ctx)
+	defer cancel()
+	res, err := s.deliveries.DeleteMany(ctx, bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: delivery.StatusSuccess}})
+	if err != nil {
+		return 0, err
+	}
+	return int(res.DeletedCount), nil
+}

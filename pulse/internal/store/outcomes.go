@@ -1,0 +1,272 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+)
+
+// Settlement is the end of one attempt, to be stored.
+type Settlement struct {
+	Lease
+	Verdict delivery.Verdict
+	// StartedAt is when the handler began, by the server's clock; zero takes the claim's time.
+	StartedAt, EndedAt time.Time
+	// Failure is nil for a success.
+	Failure *delivery.Failure
+	// Delay is the pause before the next attempt, for a Retried one.
+	Delay time.Duration
+	// Expired counts events that were gone before the handler ran.
+	Expired int
+}
+
+// Settle stores the settlements and returns the IDs whose lease was lost: another worker or the reaper
+// had changed them, and nothing was written to them. Plain successes go with one command whatever their
+// number, all others with a second one. The outcome is part of the write that ends the delivery or
+// schedules its next attempt (spec 4.10).
+//
+// After an error it is unknown which were stored. Settle may then be called again: what was stored is
+// found by its token among the recorded attempts and is not written twice.
+func (s *Store) Settle(ctx context.Context, settlements []Settlement, historyRetention time.Duration) (lost []string, err error) {
+	var plain, others []Settlement
+	for _, o := range settlements {
+		if o.Verdict == delivery.Succeeded && o.Expired == 0 {
+			plain = append(plain, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	matched := int64(0)
+	if len(plain) > 0 {
+		n, err := s.settleSuccesses(ctx, plain, historyRetention)
+		if err != nil {
+			return nil, fmt.Errorf("pulse: store %d successes: %w", len(plain), err)
+		}
+		matched += n
+	}
+	if len(others) > 0 {
+		n, err := s.settleEach(ctx, others, historyRetention)
+		if err != nil {
+			return nil, fmt.Errorf("pulse: store %d outcomes: %w", len(others), err)
+		}
+		matched += n
+	}
+	if int(matched) == len(settlements) {
+		return nil, nil
+	}
+	return s.unsettled(ctx, settlements)
+}
+
+// settleSuccesses ends all the deliveries by one updateMany. Each handler's own times are looked up in
+// two literal arrays by the delivery's ID; everything else of the attempt is in the document itself.
+func (s *Store) settleSuccesses(ctx context.Context, plain []Settlement, retention time.Duration) (int64, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	leases, times := make([]Lease, len(plain)), make(bson.A, len(plain))
+	for i, o := range plain {
+		leases[i] = o.Lease
+		times[i] = bson.D{
+			{Key: "s", Value: o.StartedAt}, {Key: "e", Value: o.EndedAt},
+			{Key: "d", Value: number(millis(o.EndedAt.Sub(o.StartedAt)))},
+		}
+		if retention > 0 {
+			times[i] = append(times[i].(bson.D), bson.E{Key: "x", Value: o.EndedAt.Add(retention)})
+		}
+	}
+	ids, tokens := split(leases)
+	mine := bson.D{{Key: "$arrayElemAt", Value: bson.A{
+		literal(times), bson.D{{Key: "$indexOfArray", Value: bson.A{literal(ids), "$_id"}}},
+	}}}
+	entry := attemptEntry("success", "$$o.s", "$$o.e", "$$o.d")
+	of := func(expression any) bson.D {
+		return bson.D{{Key: "$let", Value: bson.D{
+			{Key: "vars", Value: bson.D{{Key: "o", Value: mine}}}, {Key: "in", Value: expression},
+		}}}
+	}
+	set := bson.D{
+		{Key: "status", Value: delivery.StatusSuccess},
+		{Key: "attempts", Value: of(appended(entry))},
+		{Key: "finalAttempt", Value: "$attempt"},
+		{Key: "endedAt", Value: of("$$o.e")},
+		{Key: "updatedAt", Value: of("$$o.e")},
+		{Key: "expiresAt", Value: "$$REMOVE"},
+	}
+	if retention > 0 {
+		set[len(set)-1].Value = of("$$o.x")
+	}
+	set = append(set, lockRemoved()...)
+	set = append(set, removed(attemptFields...)...)
+	set = append(set, removed("error", "expiredEventCount")...)
+	res, err := s.deliveries.UpdateMany(ctx, processing(ids, tokens), pipelineSet(set))
+	if err != nil {
+		return 0, err
+	}
+	return res.ModifiedCount, nil
+}
+
+// settleEach ends or reschedules each delivery by an update of its own, all in one command.
+func (s *Store) settleEach(ctx context.Context, others []Settlement, retention time.Duration) (int64, error) {
+	models := make([]mongo.WriteModel, len(others))
+	for i, o := range others {
+		models[i] = mongo.NewUpdateOneModel().
+			SetFilter(bson.D{
+				{Key: "_id", Value: o.ID},
+				{Key: "status", Value: delivery.StatusProcessing},
+				{Key: "lockToken", Value: o.Token},
+			}).
+			SetUpdate(settlementUpdate(o, retention))
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	res, err := s.deliveries.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	if err != nil {
+		return 0, err
+	}
+	return res.ModifiedCount, nil
+}
+
+// settlementUpdate is the update that stores one settlement, whoever's fence it stands behind.
+func settlementUpdate(o Settlement, retention time.Duration) mongo.Pipeline {
+	started := any(literal(o.StartedAt))
+	if o.StartedAt.IsZero() {
+		started = bson.D{{Key: "$ifNull", Value: bson.A{"$startedAt", literal(o.EndedAt)}}}
+	}
+	duration := bson.D{{Key: "$toInt", Value: bson.D{{Key: "$min", Value: bson.A{
+		int64(1<<31 - 1),
+		bson.D{{Key: "$dateDiff", Value: bson.D{
+			{Key: "startDate", Value: started}, {Key: "endDate", Value: literal(o.EndedAt)}, {Key: "unit", Value: "millisecond"},
+		}}},
+	}}}}}
+	status := "success"
+	if o.Failure != nil {
+		status = "error"
+	}
+	entry := attemptEntry(status, started, literal(o.EndedAt), duration)
+	if o.Failure != nil {
+		entry = append(entry, bson.E{Key: "error", Value: literal(failureDocument(o.Failure))})
+	}
+	if o.Expired > 0 {
+		entry = append(entry, bson.E{Key: "expiredEventCount", Value: number(float64(o.Expired))})
+	}
+	set := bson.D{
+		{Key: "attempts", Value: appended(entry)},
+		{Key: "updatedAt", Value: literal(o.EndedAt)},
+	}
+	set = append(set, lockRemoved()...)
+	if o.Verdict == delivery.Retried {
+		return pipelineSet(append(set,
+			bson.E{Key: "status", Value: delivery.StatusPending},
+			bson.E{Key: "attemptId", Value: literal(newID())},
+			bson.E{Key: "attemptCreatedAt", Value: literal(o.EndedAt)},
+			bson.E{Key: "nextAttemptAt", Value: literal(o.EndedAt.Add(o.Delay))},
+			bson.E{Key: "expiresAt", Value: "$$REMOVE"},
+		))
+	}
+	return pipelineSet(append(set, terminal(o, retention)...))
+}
+
+// terminal is the part of an update that ends a delivery.
+func terminal(o Settlement, retention time.Duration) bson.D {
+	set := bson.D{
+		{Key: "status", Value: delivery.StatusSuccess},
+		{Key: "finalAttempt", Value: "$attempt"},
+		{Key: "endedAt", Value: literal(o.EndedAt)},
+		{Key: "expiresAt", Value: "$$REMOVE"},
+		{Key: "error", Value: "$$REMOVE"},
+		{Key: "expiredEventCount", Value: "$$REMOVE"},
+	}
+	if o.Failure != nil {
+		set[0].Value = delivery.StatusError
+		set[4].Value = literal(failureDocument(o.Failure))
+	}
+	if retention > 0 {
+		set[3].Value = literal(o.EndedAt.Add(retention))
+	}
+	if o.Expired > 0 {
+		set[5].Value = number(float64(o.Expired))
+	}
+	return append(set, removed(attemptFields...)...)
+}
+
+// attemptEntry is a completed attempt, made of the document's own fields and what only the worker knows.
+func attemptEntry(status string, started, ended, duration any) bson.D {
+	return bson.D{
+		{Key: "_id", Value: "$attemptId"},
+		{Key: "attempt", Value: "$attempt"},
+		{Key: "status", Value: status},
+		{Key: "createdAt", Value: "$attemptCreatedAt"},
+		{Key: "nextAttemptAt", Value: "$nextAttemptAt"},
+		{Key: "startedAt", Value: started},
+		{Key: "lockedAt", Value: "$lockedAt"},
+		{Key: "lockedUntil", Value: "$lockedUntil"},
+		{Key: "heartbeatAt", Value: "$heartbeatAt"},
+		{Key: "lockOwner", Value: "$lockOwner"},
+		{Key: "lockToken", Value: "$lockToken"},
+		{Key: "endedAt", Value: ended},
+		{Key: "durationMs", Value: duration},
+	}
+}
+
+// appended is the attempts array with the entry added and cut to the window.
+func appended(entry bson.D) bson.D {
+	old := bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$isArray", Value: "$attempts"}}, "$attempts", bson.A{}}}}
+	return bson.D{{Key: "$slice", Value: bson.A{
+		bson.D{{Key: "$concatArrays", Value: bson.A{old, bson.A{entry}}}}, -delivery.AttemptWindow,
+	}}}
+}
+
+func failureDocument(f *delivery.Failure) bson.D {
+	doc := bson.D{{Key: "code", Value: f.Code}, {Key: "name", Value: f.Name}, {Key: "message", Value: f.Message}}
+	if f.Stack != "" {
+		doc = append(doc, bson.E{Key: "stack", Value: f.Stack})
+	}
+	return doc
+}
+
+// unsettled returns the IDs of the settlements that are not among their delivery's recorded attempts.
+// An attempt that the reaper recorded for a lost worker has our token as well, and is a loss.
+func (s *Store) unsettled(ctx context.Context, settlements []Settlement) ([]string, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	ids := make([]string, len(settlements))
+	for i, o := range settlements {
+		ids[i] = o.ID
+	}
+	type recorded struct{ id, token string }
+	stored := make(map[recorded]bool)
+	cursor, err := s.deliveries.Find(ctx, bson.D{{Key: "_id", Value: in(ids)}},
+		options.Find().SetProjection(bson.D{{Key: "attempts.lockToken", Value: 1}, {Key: "attempts.error.code", Value: 1}}))
+	_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
+		f := parse(raw)
+		attempts, _ := f["attempts"].ArrayOK()
+		values, _ := attempts.Values()
+		for _, v := range values {
+			entry, ok := v.DocumentOK()
+			if !ok {
+				continue
+			}
+			e := parse(entry)
+			failure, _ := e["error"].DocumentOK()
+			if parse(failure).str("code") != delivery.CodeWorkerLost {
+				stored[recorded{f.str("_id"), e.str("lockToken")}] = true
+			}
+		}
+		return struct{}{}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pulse: look up %d outcomes: %w", len(ids), err)
+	}
+	var lost []string
+	for _, o := range settlements {
+		if !stored[recorded{o.ID, o.Token}] {
+			lost = append(lost, o.ID)
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+)
+
+// NoticeKind is what a change stream tells of.
+type NoticeKind int
+
+const (
+	// EventPublished: the topic has a new event.
+	EventPublished NoticeKind = iota
+	// DeliveryStored: the topic has a new pending delivery of the group.
+	DeliveryStored
+	// DeliveryDue: some delivery, of whatever group and topic, is pending again and due at Due.
+	// An update's notice carries only the fields that changed.
+	DeliveryDue
+)
+
+// Notice is one change that somebody may have to act on.
+type Notice struct {
+	Kind  NoticeKind
+	Topic string
+	Due   time.Time
+}
+
+// watchWait is how long the server holds an empty answer back. The stream ends with its context, so a
+// long wait costs nothing but saves commands on an idle system.
+const watchWait = 15 * time.Second
+
+// Watch opens a change stream over the events and the group's deliveries. It must be read, and closed,
+// by one goroutine; ending ctx ends a waiting read.
+func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
+	events, deliveries := s.events.Name(), s.deliveries.Name()
+	pipeline := mongo.Pipeline{
+		{{Key: "$match", Value: bson.D{{Key: "$or", Value: bson.A{
+			bson.D{{Key: "ns.coll", Value: events}, {Key: "operationType", Value: in([]string{"insert", "replace"})}},
+			bson.D{
+				{Key: "ns.coll", Value: deliveries},
+				{Key: "operationType", Value: "insert"},
+				{Key: "fullDocument.consumerGroup", Value: group},
+				{Key: "fullDocument.status", Value: delivery.StatusPending},
+			},
+			bson.D{
+				{Key: "ns.coll", Value: deliveries},
+				{Key: "operationType", Value: "update"},
+				{Key: "updateDescription.updatedFields.status", Value: delivery.StatusPending},
+			},
+		}}}}},
+		{{Key: "$project", Value: bson.D{
+			{Key: "operationType", Value: 1},
+			{Key: "ns", Value: 1},
+			{Key: "fullDocument.topic", Value: 1},
+			{Key: "updateDescription.updatedFields.nextAttemptAt", Value: 1},
+		}}},
+	}
+	stream, err := s.db.Watch(mongo.NewSessionContext(ctx, nil), pipeline, options.ChangeStream().SetMaxAwaitTime(watchWait))
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{stream: stream, events: events}, nil
+}
+
+// Stream is an open change stream.
+type Stream struct {
+	stream *mongo.ChangeStream
+	events string
+}
+
+// Next waits for the next notice. It returns false when the stream has ended, then Err says why; nil
+// means that the server ended it, as it does when the database is dropped.
+func (st *Stream) Next(ctx context.Context) (Notice, bool) {
+	if !st.stream.Next(ctx) {
+		return Notice{}, false
+	}
+	f := parse(st.stream.Current)
+	ns, _ := f["ns"].DocumentOK()
+	full, _ := f["fullDocument"].DocumentOK()
+	n := Notice{Topic: parse(full).str("topic")}
+	switch {
+	case parse(ns).str("coll") == st.events:
+		n.Kind = EventPublished
+	case f.str("operationType") == "insert":
+		n.Kind = DeliveryStored
+	default:
+		n.Kind = DeliveryDue
+		description, _ := f["updateDescription"].DocumentOK()
+		updated, _ := parse(description)["updatedFields"].DocumentOK()
+		n.Due = parse(updated).time("nextAttemptAt")
+	}
+	return n, true
+}
+
+// Err returns why the stream ended.
+func (st *Stream) Err() error { return st.stream.Err() }
+
+// Close ends the stream on the server.
+func (st *Stream) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	defer cancel()
+	return st.stream.Close(ctx)
+}
