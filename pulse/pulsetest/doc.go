@@ -1,0 +1,11 @@
+// Package pulsetest helps to test services that publish and handle events.
+//
+// Every test gets a database of its own and may run in parallel with all others. Tests wait for what
+// happens and never sleep: Recorder collects what handlers received, Eventually asks a database until it
+// says what the test expects. CommandMonitor counts what a client sends, Proxy cuts, stalls and delays its
+// connection.
+//
+// The server is the one that the environment variable MONGODB_URI names; `pulse dev -- go test ./...`
+// starts one for the run and sets it. Tests that need the server fail without it and are skipped under
+// -short.
+package pulsetest
