@@ -10,7 +10,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
 )
 
 // Position is a place in a topic's order of events: (sequence, event ID).
@@ -205,4 +204,3 @@ func readAll[T any](ctx context.Context, cursor *mongo.Cursor, err error, read f
 
 // newID returns a UUIDv7.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
-

@@ -36,7 +36,7 @@ type Notice struct {
 const watchWait = 15 * time.Second
 
 // Watch opens a change stream over the events and the group's deliveries. It must be read, and closed,
-// by one goroutine; ending ctx ends a waiting read.
+// by one goroutine.
 func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 	events, deliveries := s.events.Name(), s.deliveries.Name()
 	pipeline := mongo.Pipeline{
@@ -61,7 +61,9 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 			{Key: "updateDescription.updatedFields.nextAttemptAt", Value: 1},
 		}}},
 	}
-	stream, err := s.db.Watch(mongo.NewSessionContext(ctx, nil), pipeline, options.ChangeStream().SetMaxAwaitTime(watchWait))
+	ctx, cancel := s.deadline(ctx) // of the opening alone
+	defer cancel()
+	stream, err := s.db.Watch(ctx, pipeline, options.ChangeStream().SetMaxAwaitTime(watchWait))
 	if err != nil {
 		return nil, err
 	}

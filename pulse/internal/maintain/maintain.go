@@ -1,0 +1,123 @@
+// Package maintain keeps a group's deliveries in order: it ends the attempts of lost workers, and
+// deletes successes that nobody needs. Only the leader of a topic does this for it, on a schedule of
+// its own outside the handlers' way, in bounded batches that drain at once when full (spec 4.3).
+package maintain
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// Sizes and pauses (storage.md).
+const (
+	reapBatch       = 25
+	maxReapPause    = 10 * time.Second
+	cleanupBatch    = 1000
+	cleanupInterval = time.Minute
+)
+
+// Maintainer maintains the topics that its client leads.
+type Maintainer struct {
+	Store *store.Store
+	Group string
+	// Poll and Lease set the reaper's pace: max(poll, min(10 s, lease/3)).
+	Poll, Lease time.Duration
+	// HistoryRetention is how long terminal deliveries stay; zero or less keeps them.
+	HistoryRetention time.Duration
+	// Leading returns the receivers of the topics that this client leads, Cursors their cursors.
+	Leading func() []*receiver.Receiver
+	Cursors func() map[string]store.Position
+	// Due is told when a topic has a delivery that is due.
+	Due    func(topic string, at time.Time)
+	Report func(error)
+	Logger *slog.Logger
+}
+
+// ReapLoop ends attempts whose lease has expired, until ctx ends.
+func (m *Maintainer) ReapLoop(ctx context.Context) {
+	pause := max(m.Poll, min(maxReapPause, m.Lease/3))
+	m.loop(ctx, pause, 0.2, m.reapOnce)
+}
+
+// CleanupLoop deletes old successes, until ctx ends.
+func (m *Maintainer) CleanupLoop(ctx context.Context) {
+	m.loop(ctx, cleanupInterval, 0.2, m.cleanupOnce)
+}
+
+// loop calls once at its pace, again at once while it finds full batches, and less often while it fails.
+func (m *Maintainer) loop(ctx context.Context, pause time.Duration, jitter float64, once func(context.Context) (more bool, err error)) {
+	failures := backoff.NewExponential(pause, 10*pause)
+	wait := clock.Jitter(pause/2, 1)
+	for clock.Sleep(ctx, wait) == nil {
+		more, err := once(ctx)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				m.Report(err)
+			}
+			wait = failures.Next()
+		case more:
+			failures.Reset()
+			wait = 0
+		default:
+			failures.Reset()
+			wait = clock.Jitter(pause, jitter)
+		}
+	}
+}
+
+// reapOnce ends a batch of expired attempts, each by a compare-and-set of its own: whatever happens to a
+// delivery between the read and the write, a heartbeat or an outcome, wins.
+func (m *Maintainer) reapOnce(ctx context.Context) (more bool, err error) {
+	led := make(map[string]*receiver.Receiver)
+	var topics []string
+	for _, r := range m.Leading() {
+		led[r.Topic] = r
+		topics = append(topics, r.Topic)
+	}
+	if len(topics) == 0 {
+		return false, nil
+	}
+	expired, err := m.Store.ExpiredLeases(ctx, m.Group, topics, reapBatch)
+	if err != nil {
+		return false, err
+	}
+	reaped := 0
+	for _, e := range expired {
+		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, led[e.Topic].Settings().Policy())
+		done, err := m.Store.Reap(ctx, e, verdict, delay, m.HistoryRetention)
+		if err != nil {
+			return false, err
+		}
+		if !done {
+			continue
+		}
+		reaped++
+		m.Logger.Warn("pulse: the worker of a delivery was lost", "group", m.Group, "topic", e.Topic, "delivery", e.ID, "attempt", e.Attempt, "retried", verdict == delivery.Retried)
+		if verdict == delivery.Retried {
+			m.Due(e.Topic, m.Store.Now().Add(delay))
+		}
+	}
+	// A full batch of which nothing could be ended would be read again at once, and for ever.
+	return len(expired) == reapBatch && reaped > 0, nil
+}
+
+// cleanupOnce deletes a batch of each topic's successes behind the cursor. With a history retention only
+// those go whose time is over; the TTL index deletes them too, but it may be missing or slow.
+func (m *Maintainer) cleanupOnce(ctx context.Context) (more bool, err error) {
+	for topic, cursor := range m.Cursors() {
+		n, err := m.Store.DeleteSuccesses(ctx, m.Group, topic, cursor.Sequence, m.HistoryRetention > 0, cleanupBatch)
+		if err != nil {
+			return false, err
+		}
+		more = more || n == cleanupBatch
+	}
+	return more, nil
+}

@@ -1,0 +1,287 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// Bounds of one look for candidates: many pages in one answer, so that replicas can start at different
+// ones, but no more event IDs than this.
+const (
+	pagesPerLook    = 16
+	minCandidates   = 64
+	maxCandidates   = 2048
+	maxCandidateIDs = 20_000
+)
+
+// claimLoop claims whenever it is woken, until nothing more can be claimed.
+func (p *Pool) claimLoop(ctx context.Context) {
+	failures := backoff.NewExponential(50*time.Millisecond, 5*time.Second)
+	for {
+		progress, err := p.claimRound(ctx)
+		if err != nil && ctx.Err() == nil {
+			p.Report(err)
+			if clock.Sleep(ctx, failures.Next()) != nil {
+				return
+			}
+			continue
+		}
+		failures.Reset()
+		if progress {
+			continue
+		}
+		select {
+		case <-p.claims:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// claimRound gives each lane that has room its turn.
+func (p *Pool) claimRound(ctx context.Context) (progress bool, err error) {
+	p.mu.Lock()
+	lanes := make([]*lane, 0, len(p.lanes))
+	first := rand.IntN(max(len(p.lanes), 1))
+	for i := range p.lanes {
+		lanes = append(lanes, p.lanes[(first+i)%len(p.lanes)])
+	}
+	p.mu.Unlock()
+	for _, l := range lanes {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		claimed, err := p.claimLane(ctx, l)
+		if err != nil {
+			return false, err
+		}
+		progress = progress || claimed
+	}
+	return progress, nil
+}
+
+// ahead is how many more deliveries the lane may claim before slots are free for them: none while its
+// buffer is more than half full, so that claims stay large. p.mu is held.
+func (p *Pool) ahead(l *lane) int {
+	share := p.share(l)
+	if 2*len(l.buffer) > share {
+		return 0
+	}
+	return share - len(l.buffer)
+}
+
+// share is the size of the lane's buffer: what its pace allows, in competition with the other lanes
+// that have work. p.mu is held.
+func (p *Pool) share(l *lane) int {
+	if l.receiver.Settings().Policy().Retries() == 0 {
+		return 0
+	}
+	share := l.pace.share(p.limit(l))
+	busy := 0
+	for _, other := range p.lanes {
+		if other == l || other.ready || other.needy > 0 || len(other.buffer) > 0 {
+			busy++
+		}
+	}
+	return min(share, (aheadFactor*p.Workers+busy-1)/max(busy, 1))
+}
+
+// claimLane looks for candidates if none are left, and claims what the lane has room for.
+func (p *Pool) claimLane(ctx context.Context, l *lane) (progress bool, err error) {
+	p.mu.Lock()
+	ahead, share := p.ahead(l), p.share(l)
+	look := l.ready && len(l.candidates) == 0 && (ahead > 0 || share == 0) && !l.removed
+	if look {
+		l.ready = false // whoever wakes the lane from now on saw something that the look may miss
+	}
+	p.mu.Unlock()
+	if look {
+		if err := p.lookForCandidates(ctx, l, max(share, p.limit(l))); err != nil {
+			p.Wake(l.receiver.Topic)
+			return false, err
+		}
+	}
+	picked := p.pick(l)
+	if len(picked) == 0 {
+		return false, nil
+	}
+	won, token, deadline, err := p.claim(ctx, picked)
+	p.admit(ctx, l, won, token, deadline)
+	if err != nil {
+		p.Wake(l.receiver.Topic)
+		return false, err
+	}
+	p.learn(l, len(picked), len(won))
+	return len(won) > 0, nil
+}
+
+func (p *Pool) lookForCandidates(ctx context.Context, l *lane, page int) error {
+	limit := min(max(pagesPerLook*page, minCandidates), maxCandidates)
+	if s := l.receiver.Settings(); s.Batch() {
+		limit = min(limit, max(page, maxCandidateIDs/max(s.BatchSize, 1)))
+	}
+	due, more, err := p.Store.Candidates(ctx, p.Group, l.receiver.Topic, limit)
+	if err != nil {
+		return err
+	}
+	if l.contended && len(due) > page {
+		// Other replicas read the same list: start at another page than they do, and keep the order.
+		start := rand.IntN((len(due)+page-1)/page) * page
+		due = append(append(make([]store.Candidate, 0, len(due)), due[start:]...), due[:start]...)
+	}
+	l.contended = false
+	l.candidates = due
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.ready = l.ready || more
+	p.countNeedy(l)
+	p.dispatch()
+	return nil
+}
+
+// countNeedy counts the candidates that wait for a slot; p.mu is held.
+func (p *Pool) countNeedy(l *lane) {
+	l.needy = 0
+	share, policy := p.share(l), l.receiver.Settings().Policy()
+	for _, c := range l.candidates {
+		if share == 0 || !delivery.MayClaimAhead(c.Attempts, policy) {
+			l.needy++
+		}
+	}
+}
+
+// pick takes from the candidates those that there is room for: first attempts for the buffer, any for
+// the reserved slots.
+func (p *Pool) pick(l *lane) []store.Candidate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ahead, slots, policy := p.ahead(l), l.reserved, l.receiver.Settings().Policy()
+	if l.removed {
+		ahead, slots, l.candidates = 0, 0, nil
+	}
+	var picked []store.Candidate
+	rest := l.candidates[:0:0]
+	for _, c := range l.candidates {
+		switch {
+		case ahead > 0 && delivery.MayClaimAhead(c.Attempts, policy):
+			ahead--
+			picked = append(picked, c)
+		case slots > 0:
+			slots--
+			picked = append(picked, c)
+		default:
+			rest = append(rest, c)
+		}
+	}
+	l.candidates = rest
+	if len(picked) == 0 {
+		p.unreserve(l)
+		p.countNeedy(l)
+	}
+	return picked
+}
+
+// unreserve gives the lane's reserved slots back; p.mu is held.
+func (p *Pool) unreserve(l *lane) {
+	p.slots -= l.reserved
+	l.reserved = 0
+}
+
+// claim claims the candidates under a fresh token. When the answer is lost, the claim may have been
+// stored: it is looked up until that is known or the lease would be over, for a claim that nobody knows
+// of costs an attempt.
+func (p *Pool) claim(ctx context.Context, picked []store.Candidate) (won []store.Candidate, token string, deadline time.Time, err error) {
+	token = uuid.NewString()
+	deadline = clock.Now().Add(p.trust())
+	won, err = p.Store.Claim(ctx, picked, p.Owner, token, p.Lease)
+	if err == nil {
+		return won, token, deadline, nil
+	}
+	// The context may have ended with the claim in flight: the look-up must happen all the same.
+	lookup := context.WithoutCancel(ctx)
+	pause := backoff.NewExponential(50*time.Millisecond, time.Second)
+	for clock.Until(deadline) > 0 {
+		if won, found := p.Store.Claimed(lookup, picked, token); found == nil {
+			return won, token, deadline, err
+		}
+		if clock.Sleep(ctx, pause.Next()) != nil {
+			break
+		}
+	}
+	return nil, token, deadline, err
+}
+
+// trust is how long a lease is relied on without the database: a little less than it lasts.
+func (p *Pool) trust() time.Duration { return p.Lease - p.Lease/10 }
+
+// learn adapts to what a claim met.
+func (p *Pool) learn(l *lane, picked, won int) {
+	if won == picked {
+		l.misses = 0
+		return
+	}
+	l.contended = true
+	if won > 0 {
+		l.misses = 0
+		return
+	}
+	// Nothing at all: the list is stale. Read a new one, but not at once if that happens again and
+	// again, as with deliveries that look claimable and are not.
+	l.candidates = nil
+	l.misses++
+	pause := clock.Jitter(backoff.Delay(time.Millisecond, 2, min(l.misses, 10)), 1)
+	topic := l.receiver.Topic
+	clock.AfterFunc(pause, func() { p.Wake(topic) })
+}
+
+// admit takes won claims into the lane: they are held, their events are read, and they start on the
+// reserved slots or wait in the buffer for one.
+func (p *Pool) admit(ctx context.Context, l *lane, won []store.Candidate, token string, deadline time.Time) {
+	tasks := make([]*task, len(won))
+	for i, c := range won {
+		tasks[i] = p.newTask(l, c, token, deadline)
+	}
+	p.hold(tasks)
+	err := p.load(ctx, tasks)
+	if err != nil && ctx.Err() == nil {
+		p.Report(fmt.Errorf("pulse: topic %s: %d claimed deliveries are handed back unrun: %w", l.receiver.Topic, len(tasks), err))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || l.removed || p.closing {
+		p.handBack(tasks)
+	} else {
+		// What may not wait comes first: at most as many as slots were reserved when they were picked.
+		policy := l.receiver.Settings().Policy()
+		slices.SortStableFunc(tasks, func(a, b *task) int {
+			return boolInt(delivery.MayClaimAhead(a.Attempts, policy)) - boolInt(delivery.MayClaimAhead(b.Attempts, policy))
+		})
+		n := min(l.reserved, len(tasks))
+		p.slots -= n
+		l.reserved -= n
+		for _, t := range tasks[:n] {
+			p.start(t)
+		}
+		l.buffer = append(l.buffer, tasks[n:]...)
+	}
+	p.unreserve(l)
+	p.countNeedy(l)
+	p.dispatch()
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

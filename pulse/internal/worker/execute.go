@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// errClosed is the cause of a handler's cancelled context when its client closes.
+var errClosed = errors.New("pulse: the client is closing")
+
+// run executes one task in a goroutine of its own.
+func (p *Pool) run(t *task) {
+	if !t.loaded {
+		found, err := p.Store.Events(t.ctx, t.EventIDs)
+		if err != nil {
+			if t.ctx.Err() == nil {
+				p.Report(fmt.Errorf("pulse: topic %s, delivery %s: handed back unrun: %w", t.lane.receiver.Topic, t.ID, err))
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.handBack([]*task{t})
+			p.slotFreed(t.lane)
+			return
+		}
+		t.take(found)
+	}
+	begun, startedAt := clock.Now(), p.Store.Now()
+	expired := len(t.EventIDs) - len(t.events)
+	out := delivery.Outcome{Failure: delivery.EventExpired(expired)}
+	// In a deferred call, since a handler that calls runtime.Goexit ends this goroutine.
+	defer func() {
+		out.Expired = expired
+		p.conclude(t, startedAt, clock.Since(begun), out)
+	}()
+	if len(t.events) > 0 {
+		out = delivery.FromHandler(&delivery.PanicError{Value: "the handler called runtime.Goexit"})
+		out = p.invoke(t)
+	}
+}
+
+// invoke calls the handler: once with all events, or for a handler of single events once with each, all
+// of them whatever fails, so that the delivery's retry repeats as few first tries as possible (spec 4.12).
+func (p *Pool) invoke(t *task) delivery.Outcome {
+	r := t.lane.receiver
+	if r.Batch || len(t.events) == 1 {
+		return delivery.FromHandler(protect(t.ctx, r, receiver.Call{Events: t.events, Attempt: t.attempt()}))
+	}
+	var errs []error
+	permanent, after := true, (*time.Duration)(nil)
+	for i := range t.events {
+		err := protect(t.ctx, r, receiver.Call{Events: t.events[i : i+1], Attempt: t.attempt()})
+		if err == nil {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("event %s: %w", t.events[i].ID, err))
+		one := delivery.FromHandler(err)
+		permanent = permanent && one.Permanent
+		if one.RetryAfter != nil && (after == nil || *one.RetryAfter > *after) {
+			after = one.RetryAfter
+		}
+	}
+	if len(errs) == 0 {
+		return delivery.Outcome{}
+	}
+	out := delivery.FromHandler(errors.Join(errs...))
+	// Together they are permanent only if each is, and wait for the one that waits longest.
+	out.Permanent, out.RetryAfter = permanent, after
+	return out
+}
+
+// protect calls the handler and turns a panic into an error with its stack.
+func protect(ctx context.Context, r *receiver.Receiver, call receiver.Call) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &delivery.PanicError{Value: v, Stack: string(debug.Stack())}
+		}
+	}()
+	return r.Handle(ctx, call)
+}
+
+// conclude hands the outcome to the settler and frees the slot.
+func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out delivery.Outcome) {
+	policy := t.lane.receiver.Settings().Policy()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.lane.pace.observe(took)
+	cancelled := errors.Is(context.Cause(t.ctx), errClosed)
+	switch {
+	case cancelled && out.Failure != nil && !policy.AtMostOnce:
+		p.handBack([]*task{t}) // interrupted by us: the attempt does not count
+	case t.lost && out.Failure != nil:
+		// The failure is the loss's. Whoever finds the expired lease decides, and it was reported.
+		p.forget([]*task{t})
+	default:
+		if cancelled && out.Failure != nil {
+			out.Failure.Code = delivery.CodeCancelled
+		}
+		verdict, delay := delivery.Decide(t.attempt(), out, policy)
+		p.settler.add(t, store.Settlement{
+			Lease: t.leaseRef(), Verdict: verdict, StartedAt: startedAt,
+			EndedAt: startedAt.Add(took.Truncate(time.Millisecond)),
+			Failure: out.Failure, Delay: delay, Expired: out.Expired,
+		})
+	}
+	p.slotFreed(t.lane)
+}
+
+// handlerKey marks the context of a handler with its pool.
+type handlerKey struct{}
+
+// InHandler tells whether the caller runs inside a handler of any client: then it must not wait for
+// handlers, since it would wait for itself. The context tells, or, when the handler passed another one,
+// the caller's stack.
+func InHandler(ctx context.Context) bool {
+	if ctx.Value(handlerKey{}) != nil {
+		return true
+	}
+	pcs := make([]uintptr, 256)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, "worker.protect") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// Config is what a Pool needs.
+type Config struct {
+	Store *store.Store
+	Group string
+	// Owner is stored with each claim, for people to read.
+	Owner string
+	// Workers is how many handlers run at once, over all topics.
+	Workers int
+	// Lease is how long a claim holds without being renewed.
+	Lease time.Duration
+	// HistoryRetention is how long terminal deliveries stay; zero or less keeps them.
+	HistoryRetention time.Duration
+	Report           func(error)
+	Logger           *slog.Logger
+}
+
+// Pool runs the deliveries of one client. Its methods are safe for concurrent use.
+type Pool struct {
+	Config
+	settler *settler
+	claims  chan struct{} // wakes the claim loop
+
+	mu      sync.Mutex
+	lanes   []*lane // in rotation
+	turn    int     // the lane that gets the next free slot
+	running int     // handlers
+	slots   int     // slots reserved for claims in flight
+	held    map[string]*task
+	closing bool
+	changed chan struct{} // closed and replaced when a handler ends
+}
+
+// lane is one topic's way through the pool. Guarded by Pool.mu, but for candidates, which only the
+// claim loop uses.
+type lane struct {
+	receiver *receiver.Receiver
+	removed  bool
+	ready    bool // the database may have due deliveries that candidates does not show
+	running  int
+	reserved int // slots reserved for this lane's next claim
+	needy    int // candidates that can only be claimed for a reserved slot
+	buffer   []*task
+	pace     pace
+	timer    *time.Timer // for the nearest known due time
+	due      time.Time   // when timer fires; zero when it is not armed
+
+	candidates []store.Candidate
+	contended  bool // others claimed from the last page as well
+	misses     int  // claims in a row that won nothing
+}
+
+// limit is how many invocations of the lane may run at once.
+func (p *Pool) limit(l *lane) int { return min(l.receiver.Limit, p.Workers) }
+
+// New returns a pool without lanes.
+func New(cfg Config) *Pool {
+	p := &Pool{
+		Config: cfg, claims: make(chan struct{}, 1),
+		held: map[string]*task{}, changed: make(chan struct{}),
+	}
+	p.settler = newSettler(p)
+	return p
+}
+
+// Loops returns the pool's loops by name. The claim loop is to be stopped before Drain, the others
+// after it.
+func (p *Pool) Loops() (claim, renew, settle func(context.Context)) {
+	return p.claimLoop, p.renewLoop, p.settler.loop
+}
+
+// Add gives a topic a lane.
+func (p *Pool) Add(r *receiver.Receiver) {
+	p.mu.Lock()
+	p.lanes = append(p.lanes, &lane{receiver: r, ready: true})
+	p.mu.Unlock()
+	p.wakeClaims()
+}
+
+// lane returns the topic's lane; p.mu is held.
+func (p *Pool) lane(topic string) *lane {
+	for _, l := range p.lanes {
+		if l.receiver.Topic == topic {
+			return l
+		}
+	}
+	return nil
+}
+
+// Wake says that the topic may have due deliveries.
+func (p *Pool) Wake(topic string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.lane(topic); l != nil {
+		p.wake(l)
+	}
+}
+
+func (p *Pool) wake(l *lane) {
+	l.ready = true
+	p.wakeClaims()
+}
+
+func (p *Pool) wakeClaims() {
+	select {
+	case p.claims <- struct{}{}:
+	default:
+	}
+}
+
+// WakeAt says that the topic has a delivery that is due at a time of the server's clock. Only the
+// nearest such time is remembered: waking then finds the next.
+func (p *Pool) WakeAt(topic string, due time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lane(topic)
+	if l == nil || p.closing {
+		return
+	}
+	wait := due.Sub(p.Store.Now())
+	if wait <= 0 {
+		p.wake(l)
+		return
+	}
+	if !l.due.IsZero() && !due.Before(l.due) {
+		return
+	}
+	p.disarm(l)
+	l.due = due
+	l.timer = clock.AfterFunc(wait+time.Millisecond, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		l.due = time.Time{}
+		p.wake(l)
+	})
+}
+
+func (p *Pool) disarm(l *lane) {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.due = time.Time{}
+}
+
+// Quiet returns the topics of which the pool does not know that they have due deliveries.
+func (p *Pool) Quiet() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var quiet []string
+	for _, l := range p.lanes {
+		if !l.ready && l.needy == 0 && len(l.buffer) == 0 {
+			quiet = append(quiet, l.receiver.Topic)
+		}
+	}
+	return quiet
+}
+
+// dispatch gives free slots away, lane by lane in rotation: to a buffered task, which starts, or to
+// candidates that need a slot before they are claimed. p.mu is held.
+func (p *Pool) dispatch() {
+	for p.running+p.slots < p.Workers && !p.closing {
+		l := p.nextLane()
+		if l == nil {
+			return
+		}
+		if len(l.buffer) > 0 {
+			t := l.buffer[0]
+			l.buffer = l.buffer[1:]
+			p.start(t)
+			continue
+		}
+		p.slots++
+		l.reserved++
+		p.wakeClaims()
+	}
+}
+
+// nextLane returns the next lane in rotation that has use for a slot, or nil.
+func (p *Pool) nextLane() *lane {
+	for i := range p.lanes {
+		at := (p.turn + i) % len(p.lanes)
+		l := p.lanes[at]
+		if l.running+l.reserved < p.limit(l) && (len(l.buffer) > 0 || l.reserved < l.needy) {
+			p.turn = at + 1
+			return l
+		}
+	}
+	return nil
+}
+
+// start runs a task on a free slot; p.mu is held.
+func (p *Pool) start(t *task) {
+	p.running++
+	t.lane.running++
+	t.state = started
+	go p.run(t)
+}
+
+// slotFreed is called when a handler has ended; p.mu is held.
+func (p *Pool) slotFreed(l *lane) {
+	p.running--
+	l.running--
+	close(p.changed)
+	p.changed = make(chan struct{})
+	p.dispatch()
+	if p.ahead(l) > 0 && (l.ready || len(l.buffer) == 0) {
+		p.wakeClaims()
+	}
+}

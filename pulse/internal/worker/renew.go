@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// renewChunk bounds one renewing command.
+const renewChunk = 1000
+
+// renewLoop renews the leases of all held claims about every third of their length, with one command
+// whatever their number.
+func (p *Pool) renewLoop(ctx context.Context) {
+	for clock.Sleep(ctx, clock.Jitter(p.Lease/4, 1.0/3)) == nil {
+		tasks := p.heldTasks()
+		for len(tasks) > 0 {
+			n := min(renewChunk, len(tasks))
+			if err := p.renew(ctx, tasks[:n]); err != nil && ctx.Err() == nil {
+				p.Report(err) // each task's own deadline decides how long that is bearable
+			}
+			tasks = tasks[n:]
+		}
+	}
+}
+
+func (p *Pool) heldTasks() []*task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	tasks := make([]*task, 0, len(p.held))
+	for _, t := range p.held {
+		tasks = append(tasks, t)
+	}
+	return tasks
+}
+
+func (p *Pool) renew(ctx context.Context, tasks []*task) error {
+	leases := make([]store.Lease, len(tasks))
+	for i, t := range tasks {
+		leases[i] = t.leaseRef()
+	}
+	asked := clock.Now()
+	held, err := p.Store.Renew(ctx, leases, p.Lease)
+	if err != nil {
+		return err
+	}
+	deadline := asked.Add(p.trust())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range tasks {
+		switch {
+		case p.held[t.ID] != t:
+			// Settled, lost or handed back while the command was on its way.
+		case held[t.ID]:
+			t.deadline = deadline
+			t.expiry.Reset(clock.Until(deadline))
+		default:
+			p.lose(t, "another worker or the reaper took it")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// settleAtOnce bounds one settling command.
+const settleAtOnce = 500
+
+// handBackPause is how long a delivery that could not be run rests before this client looks at it again.
+const handBackPause = time.Second
+
+// settler stores outcomes. It does not wait for more to come: what arrives while one write is on its way
+// goes with the next. Its tasks stay held, and their leases renewed, until their outcome is stored; a
+// failing write is repeated, and the store knows which outcomes it has already.
+type settler struct {
+	pool *Pool
+
+	mu      sync.Mutex
+	queue   []settled
+	pending int           // queued or being written
+	wake    chan struct{} // something was queued
+	empty   chan struct{} // closed while pending is 0
+}
+
+// settled is a task at its end: with an outcome, or handed back unrun.
+type settled struct {
+	task       *task
+	settlement store.Settlement
+	handBack   bool
+}
+
+func newSettler(p *Pool) *settler {
+	s := &settler{pool: p, wake: make(chan struct{}, 1), empty: make(chan struct{})}
+	close(s.empty)
+	return s
+}
+
+// add queues an outcome; Pool.mu is held.
+func (s *settler) add(t *task, settlement store.Settlement) {
+	t.state = settling
+	s.push(settled{task: t, settlement: settlement})
+}
+
+// handBack queues tasks to be given back with their attempt not consumed; p.mu is held.
+func (p *Pool) handBack(tasks []*task) {
+	for _, t := range tasks {
+		if t.lost {
+			continue
+		}
+		t.state = settling
+		p.settler.push(settled{task: t, handBack: true})
+	}
+}
+
+func (s *settler) push(e settled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending == 0 {
+		s.empty = make(chan struct{})
+	}
+	s.pending++
+	s.queue = append(s.queue, e)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *settler) loop(ctx context.Context) {
+	failures := backoff.NewExponential(50*time.Millisecond, 2*time.Second)
+	for {
+		batch := s.take()
+		if len(batch) == 0 {
+			select {
+			case <-s.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		for {
+			err := s.write(ctx, batch)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			s.pool.Report(err)
+			if clock.Sleep(ctx, failures.Next()) != nil {
+				return
+			}
+		}
+		failures.Reset()
+		s.done(len(batch))
+	}
+}
+
+func (s *settler) take() []settled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(settleAtOnce, len(s.queue))
+	batch := s.queue[:n:n]
+	s.queue = s.queue[n:]
+	return batch
+}
+
+func (s *settler) done(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending -= n; s.pending == 0 {
+		close(s.empty)
+	}
+}
+
+// waitEmpty waits until every outcome is stored, and returns how many are not when ctx ends.
+func (s *settler) waitEmpty(ctx context.Context) int {
+	s.mu.Lock()
+	empty := s.empty
+	s.mu.Unlock()
+	select {
+	case <-empty:
+		return 0
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.pending
+	}
+}
+
+// write stores one batch.
+func (s *settler) write(ctx context.Context, batch []settled) error {
+	p := s.pool
+	var leases []store.Lease
+	var settlements []store.Settlement
+	tasks := make([]*task, len(batch))
+	for i, e := range batch {
+		tasks[i] = e.task
+		if e.handBack {
+			leases = append(leases, e.task.leaseRef())
+		} else {
+			settlements = append(settlements, e.settlement)
+		}
+	}
+	lost := map[string]bool{}
+	if len(settlements) > 0 {
+		ids, err := p.Store.Settle(ctx, settlements, p.HistoryRetention)
+		if err != nil {
+			return fmt.Errorf("%w (tried again until it is known; the leases stay renewed meanwhile)", err)
+		}
+		for _, id := range ids {
+			lost[id] = true
+		}
+	}
+	if len(leases) > 0 {
+		if err := p.Store.HandBack(ctx, leases); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	p.forget(tasks)
+	p.mu.Unlock()
+	for _, e := range batch {
+		topic := e.task.lane.receiver.Topic
+		switch {
+		case e.handBack:
+			p.WakeAt(topic, p.Store.Now().Add(handBackPause))
+		case lost[e.task.ID]:
+			p.Report(p.lockLost(e.task, "its outcome came too late and changed nothing"))
+		case e.settlement.Verdict == delivery.Retried:
+			p.WakeAt(topic, e.settlement.EndedAt.Add(e.settlement.Delay))
+		}
+		if f := e.settlement.Failure; f != nil && !lost[e.task.ID] {
+			p.logFailure(e, topic)
+		}
+	}
+	return nil
+}
+
+func (p *Pool) logFailure(e settled, topic string) {
+	f := e.settlement.Failure
+	attrs := []any{"group", p.Group, "topic", topic, "delivery", e.task.ID, "attempt", e.task.attempt(), "code", f.Code, "error", f.Message}
+	if e.settlement.Verdict == delivery.Retried {
+		p.Logger.Warn("pulse: attempt failed, will be retried", append(attrs, "delay", e.settlement.Delay)...)
+		return
+	}
+	p.Logger.Error("pulse: delivery ended with an error", attrs...)
+}

@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// task is one claimed delivery, from its claim until its outcome is stored or it is handed back.
+// Guarded by Pool.mu, but for what is set before it starts.
+type task struct {
+	store.Candidate
+	lane  *lane
+	token string
+
+	events []store.Event // nil until they were read
+	loaded bool
+
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	deadline time.Time   // on the monotonic clock: later the lease may be another's
+	expiry   *time.Timer // cancels ctx at the deadline
+	state    state
+	lost     bool
+}
+
+type state int
+
+const (
+	waiting  state = iota // for a slot
+	started               // the handler runs
+	settling              // the outcome is on its way to the store
+)
+
+// attempt is the number of the attempt that the claim began, from 1.
+func (t *task) attempt() int { return t.Attempts + 1 }
+
+func (t *task) leaseRef() store.Lease { return store.Lease{ID: t.ID, Token: t.token} }
+
+func (p *Pool) newTask(l *lane, c store.Candidate, token string, deadline time.Time) *task {
+	t := &task{Candidate: c, lane: l, token: token, deadline: deadline}
+	ctx := context.WithValue(context.Background(), handlerKey{}, p)
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	t.expiry = clock.AfterFunc(clock.Until(deadline), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if clock.Until(t.deadline) <= 0 { // else it was renewed while the timer fired
+			p.lose(t, "it was not renewed in time")
+		}
+	})
+	return t
+}
+
+// hold registers claims whose leases are to be renewed.
+func (p *Pool) hold(tasks []*task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range tasks {
+		// A delivery that we still hold under an older token was lost and won again. The older task
+		// must go: renewals match IDs and tokens crosswise and would keep it alive.
+		if older := p.held[t.ID]; older != nil {
+			p.lose(older, "it was claimed again")
+		}
+		p.held[t.ID] = t
+	}
+}
+
+// forget ends the holding of tasks; p.mu is held.
+func (p *Pool) forget(tasks []*task) {
+	for _, t := range tasks {
+		t.expiry.Stop()
+		t.cancel(nil)
+		if p.held[t.ID] == t {
+			delete(p.held, t.ID)
+		}
+	}
+}
+
+// lose ends a task whose lease is gone, or must be taken for gone: it is no longer renewed, its handler
+// is told, and a buffered one never starts. p.mu is held.
+func (p *Pool) lose(t *task, why string) {
+	if t.lost || t.state == settling {
+		return // the settler learns from the store whether the outcome counted
+	}
+	t.lost = true
+	t.cancel(delivery.ErrLockLost)
+	if p.held[t.ID] == t {
+		delete(p.held, t.ID)
+	}
+	if t.state == waiting {
+		for i, buffered := range t.lane.buffer {
+			if buffered == t {
+				t.lane.buffer = append(t.lane.buffer[:i:i], t.lane.buffer[i+1:]...)
+				break
+			}
+		}
+	}
+	go p.Report(p.lockLost(t, why)) // not under the lock: the user's code may call back
+}
+
+func (p *Pool) lockLost(t *task, why string) error {
+	return fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", t.lane.receiver.Topic, t.ID, t.attempt(), why, delivery.ErrLockLost)
+}
+
+// load reads the events of single-event tasks in one go. Batches read theirs when they start: their
+// payloads are large, and should not wait in memory.
+func (p *Pool) load(ctx context.Context, tasks []*task) error {
+	var ids []string
+	for _, t := range tasks {
+		if len(t.EventIDs) == 1 {
+			ids = append(ids, t.EventIDs[0])
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	found, err := p.Store.Events(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if len(t.EventIDs) == 1 {
+			t.take(found)
+		}
+	}
+	return nil
+}
+
+// take keeps the task's events of those found, in the delivery's order.
+func (t *task) take(found map[string]store.Event) {
+	t.loaded = true
+	for _, id := range t.EventIDs {
+		if e, ok := found[id]; ok {
+			t.events = append(t.events, e)
+		}
+	}
+}
