@@ -71,19 +71,21 @@ func (p *Proxy) Use(opts *options.ClientOptions) {
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // URI returns the connection string through the proxy, for another process.
-func (p *Proxy) URI() string {
-	scheme, rest, _ := strings.Cut(p.uri, "://")
+func (p *Proxy) URI() string { return throughProxy(p.uri, p.Addr()) }
+
+// throughProxy replaces the servers of a connection string by one address and keeps the rest.
+func throughProxy(uri, addr string) string {
+	scheme, rest, _ := strings.Cut(uri, "://")
 	end := strings.IndexAny(rest, "/?")
 	if end < 0 {
 		end = len(rest)
 	}
-	authority, tail := rest[:end], rest[end:]
-	user := authority[:strings.LastIndex(authority, "@")+1]
-	path, query, _ := strings.Cut(strings.TrimPrefix(tail, "/"), "?")
+	user := rest[:strings.LastIndex(rest[:end], "@")+1]
+	path, query, _ := strings.Cut(strings.TrimPrefix(rest[end:], "/"), "?")
 	if query != "" {
 		query += "&"
 	}
-	return strings.TrimSuffix(scheme, "+srv") + "://" + user + p.Addr() + "/" + path + "?" + query + "directConnection=true"
+	return strings.TrimSuffix(scheme, "+srv") + "://" + user + addr + "/" + path + "?" + query + "directConnection=true"
 }
 
 // Cut closes all connections and every new one, as a server that has died does, until Restore.

@@ -19,12 +19,24 @@ const reportTime = 5 * time.Second
 // waitContext returns a context that ends with the patience, the test's deadline, or the test.
 func waitContext(t testing.TB) (context.Context, context.CancelFunc) {
 	patience := Patience
-	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if deadline, ok := limited.Deadline(); ok {
-			patience = min(patience, clock.Until(deadline)-reportTime)
-		}
+	if deadline, ok := deadlineOf(t); ok {
+		patience = min(patience, clock.Until(deadline)-reportTime)
 	}
 	return context.WithTimeout(t.Context(), patience)
+}
+
+func deadlineOf(t testing.TB) (deadline time.Time, ok bool) {
+	limited, ok := t.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return time.Time{}, false
+	}
+	// A test of testing/synctest has no deadline on its clock, and panics when it is asked for it.
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return limited.Deadline()
 }
 
 const (
