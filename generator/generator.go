@@ -1,0 +1,250 @@
+// Package generator writes the code that connects annotated methods with the
+// runtime of Echoes: for every package that has such methods one file,
+// echoes_gen.go, with a decode function for each parameter type and the method
+// EchoesListeners for each service (spec 7.1 to 7.4).
+//
+// A run is a pipeline: load reads packages, directive finds the annotated
+// methods, resolve works out what their parameters are made of, emit writes the
+// source and output brings it onto the disk. Problems of all stages and packages
+// are collected; when there is one, nothing is written anywhere.
+package generator
+
+import (
+	"fmt"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/generator/internal/directive"
+	"github.com/orionjs/orion-go/generator/internal/emit"
+	"github.com/orionjs/orion-go/generator/internal/load"
+	"github.com/orionjs/orion-go/generator/internal/output"
+	"github.com/orionjs/orion-go/generator/internal/resolve"
+)
+
+// Config says what to generate. The zero value generates for the package in the
+// current folder.
+type Config struct {
+	// Dir is the folder that Patterns are relative to, and that paths in
+	// diagnostics and results are made relative to. Default: the current folder.
+	Dir string
+	// Patterns name packages as for the go command, such as "./...". Packages
+	// outside the main module are passed over. Default: ".".
+	Patterns []string
+	// Tags are build tags to apply while loading.
+	Tags []string
+	// Check compares only: nothing is written, and the result says which files
+	// would change.
+	Check bool
+	// Env is the environment of the go command, in the form of os.Environ.
+	// Default: that of the process.
+	Env []string
+}
+
+// Status says what a run did with a file, or would do in check mode.
+type Status = output.Status
+
+// The states of a file after a run.
+const (
+	Unchanged = output.Unchanged
+	Created   = output.Created
+	Updated   = output.Updated
+	Removed   = output.Removed
+)
+
+// File is one generated file.
+type File struct {
+	// Path is relative to Config.Dir when the file lies below it.
+	Path   string
+	Status Status
+}
+
+// Result is what a run did.
+type Result struct {
+	// Files has the generated file of every package that has listeners, and those
+	// of packages that no longer have any, which are removed. Sorted by import
+	// path.
+	Files []File
+	// Packages is how many packages were read, Listeners how many listeners they
+	// have.
+	Packages, Listeners int
+}
+
+// Stale returns the files that differ from what they should be. After a run
+// without Config.Check they have been brought up to date.
+func (r Result) Stale() []File {
+	var out []File
+	for _, f := range r.Files {
+		if f.Status != Unchanged {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Diagnostic is one problem in the source, with its place and the way out.
+type Diagnostic = diag.Diagnostic
+
+// SourceError reports the problems that keep a run from generating. It holds all
+// of them, sorted by place. Nothing was written in any package.
+type SourceError struct {
+	Diagnostics []Diagnostic
+}
+
+// Error returns the diagnostics, one a line.
+func (e *SourceError) Error() string {
+	lines := make([]string, len(e.Diagnostics))
+	for i, d := range e.Diagnostics {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Generate reads the packages and writes their generated files. The packages
+// need not compile: what they lack may be what is generated now.
+//
+// It returns a *SourceError when the source has problems, and another error when
+// packages could not be read or files not be written. Several runs for one
+// package at a time are safe for the files, and the last one wins.
+func Generate(cfg Config) (Result, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := read(cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	if r.problems.Len() > 0 {
+		return Result{}, &SourceError{r.problems.Sorted(cfg.Dir)}
+	}
+	result := Result{Packages: len(r.set.Packages), Listeners: r.listeners}
+	var files []output.File
+	for _, p := range r.packages {
+		file, err := p.file()
+		if err != nil {
+			return Result{}, err
+		}
+		if file.Content == nil && file.Old == nil {
+			continue
+		}
+		files = append(files, file)
+		result.Files = append(result.Files, File{diag.Relative(cfg.Dir, file.Path), file.Status()})
+	}
+	if cfg.Check {
+		return result, nil
+	}
+	for _, f := range files {
+		if err := f.Apply(); err != nil {
+			return Result{}, err
+		}
+	}
+	return result, nil
+}
+
+func (c Config) complete() (Config, error) {
+	if c.Dir == "" {
+		c.Dir = "."
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return c, fmt.Errorf("finding the folder to generate in: %w", err)
+	}
+	// The go command reports paths without symbolic links.
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return c, fmt.Errorf("finding the folder to generate in: %w", err)
+	} else if !info.IsDir() {
+		return c, fmt.Errorf("%s is not a folder", c.Dir)
+	}
+	c.Dir = dir
+	if len(c.Patterns) == 0 {
+		c.Patterns = []string{"."}
+	}
+	return c, nil
+}
+
+// run is everything that was read.
+type run struct {
+	set       *load.Set
+	packages  []*pkg
+	listeners int
+	problems  diag.List
+}
+
+// pkg is one package on its way through the pipeline.
+type pkg struct {
+	*load.Package
+	model *resolve.Package
+}
+
+// read runs the stages that only read.
+func read(cfg Config) (*run, error) {
+	r := &run{}
+	set, err := load.Load(load.Config{Dir: cfg.Dir, Patterns: cfg.Patterns, Tags: cfg.Tags, Env: cfg.Env}, &r.problems)
+	if err != nil {
+		return nil, err
+	}
+	r.set = set
+	for _, p := range set.Packages {
+		listeners := r.scan(p)
+		r.listeners += len(listeners)
+		out := &pkg{Package: p}
+		r.packages = append(r.packages, out)
+		if p.Old.Foreign && (len(listeners) > 0 || p.Broken) {
+			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", load.GeneratedFile), "rename the file")
+		}
+		if p.Old.Err != nil {
+			return nil, fmt.Errorf("reading the generated file: %w", p.Old.Err)
+		}
+		if len(listeners) > 0 && p.Types != nil && p.TypesInfo != nil {
+			out.model = resolve.Resolve(set, p, listeners, &r.problems)
+		}
+	}
+	return r, nil
+}
+
+// scan finds the listeners of a package, and directives in files where they have
+// no effect.
+func (r *run) scan(p *load.Package) []directive.Listener {
+	var out []directive.Listener
+	for _, syntax := range p.Syntax {
+		file := directive.File{Fset: p.Fset, Syntax: syntax}
+		if c := load.Constraint(p.FileOf(syntax), syntax); c != "" {
+			file.Ineffective = fmt.Sprintf("%s limits the file to certain builds, and generated code is part of all", c)
+			file.Fix = "move the method to a file without build constraints"
+		}
+		out = append(out, directive.Scan(file, &r.problems)...)
+	}
+	for _, x := range p.Excluded {
+		file := directive.File{
+			Fset: p.Fset, Syntax: x.File,
+			Ineffective: "build constraints exclude the file, so the listener would never be registered",
+			Fix:         "move the method to a file without build constraints",
+		}
+		if x.Test {
+			file.Ineffective, file.Fix = "the service is not complete in a test file", "move the method out of the test file"
+		}
+		directive.Scan(file, &r.problems)
+	}
+	return out
+}
+
+// file is the generated file as it should be.
+func (p *pkg) file() (output.File, error) {
+	f := output.File{Path: p.Generated}
+	none := p.model == nil || len(p.model.Services) == 0
+	if p.Old.Ours || p.Old.Exists && !none {
+		f.Old = append([]byte{}, p.Old.Content...)
+	}
+	if none {
+		return f, nil
+	}
+	content, err := emit.File(p.model)
+	f.Content = content
+	return f, err
+}

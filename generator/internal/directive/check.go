@@ -1,0 +1,68 @@
+package directive
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// check reports settings that cannot go together (spec 2.3 to 2.7 and 7.6). What
+// depends on defaults of the whole service is checked when the service starts.
+func (s *scanner) check(l *Listener, given map[Key]Setting, bad map[Key]bool) {
+	is := func(key Key, want any) bool { v, ok := given[key]; return ok && v.Value == want }
+	at := func(key Key, message, fix string) { s.report(given[key].Pos, message, fix) }
+
+	if l.Kind == Batch {
+		if _, ok := given[BatchSize]; !ok && !bad[BatchSize] {
+			s.report(l.Pos, "a batch needs batchSize", "add batchSize=100, or another positive number")
+		}
+		if is(Ordered, true) {
+			at(Ordered, "batches are not ordered", "remove ordered=true: items of one batch are in order, batches run side by side")
+		}
+		if is(ExecutionVersion, 1) {
+			at(ExecutionVersion, "batches always use executionVersion 2", "remove executionVersion=1")
+		}
+		if t, ok := given[Transport]; ok && t.Value != "pulse" {
+			at(Transport, fmt.Sprintf("batches cannot be received with transport=%s: Kafka delivers single events", t.Value), "use transport=pulse, or //echoes:event")
+		}
+	} else {
+		s.checkEvent(given, is, at)
+	}
+	if n, ok := given[MaxRetries]; ok && n.Value.(int) > 0 && is(Delivery, "at-most-once") {
+		at(MaxRetries, fmt.Sprintf("at-most-once never retries, and maxRetries is %d", n.Value), "use delivery=at-least-once, or remove maxRetries")
+	}
+	s.checkDelay(given)
+}
+
+func (s *scanner) checkEvent(given map[Key]Setting, is func(Key, any) bool, at func(Key, string, string)) {
+	if is(Ordered, true) && is(ExecutionVersion, 2) {
+		at(ExecutionVersion, "ordered delivery cannot use executionVersion 2", "write ordered=false, or remove executionVersion=2")
+	}
+	if n, ok := given[MaxConcurrency]; ok && n.Value.(int) > 1 && is(Ordered, true) {
+		at(MaxConcurrency, fmt.Sprintf("ordered delivery runs one handler at a time, and maxConcurrency is %d", n.Value), "write ordered=false, or remove maxConcurrency")
+	}
+	if is(Transport, "kafka") {
+		for _, key := range []Key{Ordered, OffsetReset, Delivery, RetryDelay} {
+			if _, ok := given[key]; ok {
+				at(key, fmt.Sprintf("%s has no effect with transport=kafka", key), fmt.Sprintf("remove %s, or use transport=both", key))
+			}
+		}
+	}
+}
+
+// checkDelay refuses retries so late that their due time leaves the range of
+// dates (spec 2.4). It needs all three values, since any of them may have
+// another default in the service.
+func (s *scanner) checkDelay(given map[Key]Setting) {
+	delay, ok1 := given[RetryDelay]
+	retries, ok2 := given[MaxRetries]
+	factor, ok3 := given[RetryBackoffMultiplier]
+	if !ok1 || !ok2 || !ok3 || retries.Value.(int) < 1 {
+		return
+	}
+	ms := float64(delay.Value.(time.Duration).Milliseconds()) * math.Pow(factor.Value.(float64), float64(retries.Value.(int)-1))
+	if ms > latestDelayMillis {
+		s.report(delay.Pos, fmt.Sprintf("retry %d would come after the last date that can be stored", retries.Value),
+			"lower retryDelay, maxRetries or retryBackoffMultiplier")
+	}
+}

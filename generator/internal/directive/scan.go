@@ -1,0 +1,76 @@
+package directive
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+
+	"github.com/orionjs/orion-go/generator/internal/diag"
+)
+
+// File is one file to scan.
+type File struct {
+	Fset   *token.FileSet
+	Syntax *ast.File
+	// Ineffective says why no directive of this file can take effect, with the
+	// way out; empty for a normal file.
+	Ineffective, Fix string
+}
+
+type scanner struct {
+	file     File
+	problems *diag.List
+}
+
+func (s *scanner) report(pos token.Pos, message, fix string) {
+	s.problems.Add(s.file.Fset.Position(pos), message, fix)
+}
+
+// Scan returns the listeners of a file in the order of the source, and reports
+// every comment that looks like a directive and has no effect.
+//
+// One rule decides: the doc comments of methods are where directives belong. In
+// any other place one is a problem, and what encloses or follows the comment
+// picks the words.
+func Scan(file File, problems *diag.List) []Listener {
+	s := &scanner{file, problems}
+	methods := make(map[*ast.CommentGroup]*ast.FuncDecl)
+	for _, decl := range file.Syntax.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv != nil && fn.Doc != nil {
+			methods[fn.Doc] = fn
+		}
+	}
+	var out []Listener
+	for _, group := range file.Syntax.Comments {
+		method := methods[group]
+		var first *Listener
+		for _, c := range group.List {
+			d, kind := s.recognize(c, method != nil)
+			switch {
+			case kind == "":
+			case file.Ineffective != "":
+				s.report(c.Pos(), fmt.Sprintf("//%s:%s has no effect: %s", d.Tool, d.Name, file.Ineffective), file.Fix)
+			case method == nil:
+				s.misplaced(c, d)
+			case first != nil:
+				s.report(c.Pos(), fmt.Sprintf("%s has two directives", method.Name.Name), "one method is one listener: remove this one, or move it to a method of its own")
+			default:
+				first = s.listener(d, kind, method)
+			}
+		}
+		if first != nil {
+			out = append(out, *first)
+		}
+	}
+	return out
+}
+
+// listener reads a directive that stands where it belongs.
+func (s *scanner) listener(d ast.Directive, kind Kind, method *ast.FuncDecl) *Listener {
+	l := &Listener{
+		Kind: kind, Decl: method, Pos: d.Slash,
+		Topic: DefaultTopic(method.Name.Name), TopicPos: d.Slash,
+	}
+	s.parseArgs(l, d)
+	return l
+}

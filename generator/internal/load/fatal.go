@@ -1,0 +1,94 @@
+package load
+
+import (
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// fatalError reports whether an error of the loader keeps the generator from
+// trusting the package, and where it is.
+//
+// What the type checker says is not fatal by itself: the compiler will say it
+// again, and a generator that refused it would make the order matter in which
+// several generators run. Signatures of listeners and the types that they reach
+// are examined where they are resolved.
+func fatalError(e packages.Error) (token.Position, bool) {
+	pos := parsePos(e.Pos)
+	if filepath.Base(pos.Filename) == GeneratedFile {
+		return pos, false // our own output, replaced by this run
+	}
+	switch e.Kind {
+	case packages.ParseError:
+		return pos, true // declarations after the error are lost silently
+	case packages.ListError:
+		// The go command tried to compile a package, which cannot succeed while
+		// generated code is missing. Such text starts with "# package".
+		return pos, !strings.HasPrefix(e.Msg, "# ") && !strings.Contains(e.Msg, GeneratedFile+":")
+	default:
+		return pos, false
+	}
+}
+
+func message(e packages.Error) string {
+	msg := strings.TrimSpace(e.Msg)
+	if e.Kind == packages.ParseError {
+		return "syntax error: " + msg
+	}
+	return msg
+}
+
+func fix(e packages.Error) string {
+	switch {
+	case e.Kind == packages.ParseError:
+		return "declarations after a syntax error are lost: correct it first"
+	case strings.Contains(e.Msg, "found packages "):
+		return "a folder holds one package: move or delete the files of the other"
+	case strings.Contains(e.Msg, "import cycle not allowed"):
+		return "break the cycle of imports"
+	default:
+		return ""
+	}
+}
+
+// parsePos reads "file:line:col", "file:line" or "file"; "-" and "" are unknown.
+func parsePos(s string) token.Position {
+	if s == "" || s == "-" {
+		return token.Position{}
+	}
+	var numbers []int
+	for len(numbers) < 2 {
+		i := strings.LastIndexByte(s, ':')
+		if i < 0 {
+			break
+		}
+		n, err := strconv.Atoi(s[i+1:])
+		if err != nil {
+			break
+		}
+		numbers, s = append(numbers, n), s[:i]
+	}
+	pos := token.Position{Filename: s}
+	switch len(numbers) {
+	case 1:
+		pos.Line = numbers[0]
+	case 2:
+		pos.Line, pos.Column = numbers[1], numbers[0]
+	}
+	return pos
+}
+
+func unreadableExportData(pkgs []*packages.Package) bool {
+	found := false
+	packages.Visit(pkgs, nil, func(p *packages.Package) {
+		for _, e := range p.Errors {
+			if e.Kind != packages.ListError && (strings.Contains(e.Msg, "unsupported version") || strings.Contains(e.Msg, "export data")) {
+				found = true
+			}
+		}
+	})
+	return found
+}

@@ -1,0 +1,87 @@
+// Package output brings generated files onto the disk, or compares them with
+// what is there.
+package output
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Status says what became of a file.
+type Status string
+
+// The states of a generated file. In check mode nothing is written, and all but
+// Unchanged mean that the file is stale.
+const (
+	// Unchanged: the file already has the content.
+	Unchanged Status = "unchanged"
+	// Created: there was no file.
+	Created Status = "created"
+	// Updated: the file had other content.
+	Updated Status = "updated"
+	// Removed: the package has no listener any more.
+	Removed Status = "removed"
+)
+
+// File is a generated file as it should be.
+type File struct {
+	Path string
+	// Content is nil when there should be no file.
+	Content []byte
+	// Old is what was found, nil for no file.
+	Old []byte
+}
+
+// Status says what has to be done with the file.
+func (f File) Status() Status {
+	switch {
+	case f.Content == nil && f.Old == nil:
+		return Unchanged
+	case f.Content == nil:
+		return Removed
+	case f.Old == nil:
+		return Created
+	case bytes.Equal(f.Content, f.Old):
+		return Unchanged
+	}
+	return Updated
+}
+
+// Apply makes the file on disk what it should be. A reader sees the old file or
+// the new one and never a part: the content is written beside it and renamed. A
+// file that has the content already is not touched, so that nothing that looks
+// at modification times builds again.
+func (f File) Apply() error {
+	switch f.Status() {
+	case Unchanged:
+		return nil
+	case Removed:
+		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing a generated file that has no listener any more: %w", err)
+		}
+		return nil
+	}
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(f.Path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	// The name begins with a dot, so that the go command passes over what a crash
+	// leaves behind.
+	tmp, err := os.CreateTemp(filepath.Dir(f.Path), ".echoes_gen-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", f.Path, err)
+	}
+	_, err = tmp.Write(f.Content)
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), f.Path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", f.Path, err), os.Remove(tmp.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package resolve
+
+import (
+	"fmt"
+	"go/types"
+	"reflect"
+	"strings"
+
+	"github.com/orionjs/orion-go/generator/internal/diag"
+)
+
+// tag is what the tags of a field say.
+type tag struct {
+	key string
+	// given says that there is a bson or echoes tag, named that it has a name.
+	given, named           bool
+	skip, inline, required bool
+}
+
+var bsonOptions = []string{"omitempty", "minsize", "truncate", "inline"}
+
+// tag reads the tags of a field as the driver does, and reports what would be
+// ignored silently.
+func (r *resolver) tag(v *types.Var, text string) tag {
+	st := reflect.StructTag(text)
+	out := tag{key: strings.ToLower(v.Name())}
+	bson, given := st.Lookup("bson")
+	if !given && text != "" && !strings.Contains(text, ":") {
+		bson, given = text, true // the driver takes such a tag as a whole
+	}
+	echoes, marked := st.Lookup("echoes")
+	out.given = given || marked
+	if bson == "-" {
+		out.skip = true
+		if marked {
+			r.within("."+v.Name(), func() {
+				r.unsupported(v, "the field is left out by its bson tag, so its echoes tag has no effect", "remove one of the tags")
+			})
+		}
+		return out
+	}
+	name, options, _ := strings.Cut(bson, ",")
+	if name != "" {
+		out.key, out.named = name, true
+	}
+	for _, option := range strings.Split(options, ",") {
+		switch option {
+		case "inline":
+			out.inline = true
+		case "truncate":
+			r.within("."+v.Name(), func() {
+				r.unsupported(v, "the bson option truncate loses digits, and numbers convert only without loss", "use float64, or remove the option")
+			})
+		default:
+			if near, ok := diag.Nearest(option, bsonOptions); ok && near != option {
+				r.within("."+v.Name(), func() {
+					r.unsupported(v, fmt.Sprintf("unknown bson option %q", option), fmt.Sprintf("did you mean %s?", near))
+				})
+			}
+		}
+	}
+	if marked {
+		switch {
+		case echoes != "required":
+			r.within("."+v.Name(), func() {
+				r.unsupported(v, fmt.Sprintf("unknown echoes tag %q", echoes), "the tag is `echoes:\"required\"`")
+			})
+		case out.inline:
+			r.within("."+v.Name(), func() {
+				r.unsupported(v, "an inlined field has no key of its own that could be required", "mark the fields in it")
+			})
+		}
+		out.required = echoes == "required"
+	}
+	return out
+}

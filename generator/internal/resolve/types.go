@@ -1,0 +1,300 @@
+package resolve
+
+import (
+	"fmt"
+	"go/types"
+	"slices"
+	"strings"
+)
+
+const bsonPath = "go.mongodb.org/mongo-driver/v2/bson"
+
+// exact are the types that a method of the decoder reads, by import path and
+// name.
+var exact = map[string]string{
+	"time.Time":              "Time",
+	"time.Duration":          "Duration",
+	bsonPath + ".ObjectID":   "ObjectID",
+	bsonPath + ".Decimal128": "Decimal128",
+	bsonPath + ".Raw":        "Raw",
+	bsonPath + ".RawValue":   "RawValue",
+	bsonPath + ".M":          "M",
+	bsonPath + ".D":          "D",
+}
+
+// refused are types that look decodable by their structure and are not, because
+// they stand for something else in BSON, and what to use instead.
+var refused = map[string]string{
+	"encoding/json.Number":      "use bson.Decimal128, float64 or int64",
+	"net/url.URL":               "use string, and url.Parse in the listener",
+	bsonPath + ".DateTime":      "use time.Time",
+	bsonPath + ".Binary":        "use []byte, or bson.RawValue to keep the subtype",
+	bsonPath + ".Symbol":        "use string",
+	bsonPath + ".JavaScript":    "use string",
+	bsonPath + ".E":             "use bson.D",
+	bsonPath + ".Timestamp":     useRawValue,
+	bsonPath + ".Regex":         useRawValue,
+	bsonPath + ".DBPointer":     useRawValue,
+	bsonPath + ".CodeWithScope": useRawValue,
+	bsonPath + ".MinKey":        useRawValue,
+	bsonPath + ".MaxKey":        useRawValue,
+	bsonPath + ".Null":          useRawValue,
+	bsonPath + ".Undefined":     useRawValue,
+	bsonPath + ".Vector":        useRawValue,
+}
+
+const (
+	useRawValue = "use bson.RawValue"
+	leaveOut    = "use another type, or leave the field out with `bson:\"-\"`"
+)
+
+// resolve returns how a type is decoded, or nil after it reported why it cannot
+// be. field is the struct field whose type it is, nil for the parameter itself.
+func (r *resolver) resolve(t types.Type) *Type { return r.resolveField(t, nil) }
+
+func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
+	if found, ok := r.types.At(t).(*Type); ok {
+		if found != nil && found.Form == pending && found.Func == nil {
+			found.Func = &Func{Go: t} // a type that contains itself has to be called
+		}
+		return found
+	}
+	named, isNamed := types.Unalias(t).(*types.Named)
+	if isNamed {
+		if !r.nameable(named, field) {
+			r.types.Set(t, (*Type)(nil))
+			return nil
+		}
+		r.hint = append(r.hint, named.Obj().Name())
+		defer func() { r.hint = r.hint[:len(r.hint)-1] }()
+	}
+	r.seen++
+	order := r.seen
+	out := &Type{Go: t, Form: pending}
+	r.types.Set(t, out)
+
+	content := r.content(t, named, field)
+	if content == nil {
+		r.types.Set(t, (*Type)(nil))
+		return nil
+	}
+	fn := out.Func
+	// The types of BSON itself have a Validate of another meaning.
+	validate := isNamed && content.Form != Method && ownMethod(named, "Validate", isValidate)
+	if fn == nil && (validate || needsFunc(content.Form)) {
+		fn = &Func{Go: t}
+	}
+	if fn != nil {
+		fn.Content, fn.Validate, fn.order = content, validate, order
+		fn.hint = slices.Clone(r.hint[max(0, len(r.hint)-2):])
+		r.out.Funcs = append(r.out.Funcs, fn)
+	}
+	*out = *content
+	out.Func = fn
+	return out
+}
+
+// pending marks a type that is being resolved.
+const pending Form = -1
+
+func needsFunc(f Form) bool { return f == Struct || f == BSONValue || f == BSONDocument }
+
+// content says how a type is decoded without a function of its own.
+func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *Type {
+	if named != nil {
+		name := qualified(named)
+		if method, ok := exact[name]; ok {
+			return &Type{Go: t, Form: Method, Name: method}
+		}
+		if fix, ok := refused[name]; ok {
+			return r.unsupported(field, fmt.Sprintf("%s cannot be decoded", r.short(t)), fix)
+		}
+		if out := r.selfDecoding(t, named); out != nil {
+			return out
+		}
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return r.basic(t, u, named != nil, field)
+	case *types.Struct:
+		return r.structType(t, u, named, field)
+	case *types.Pointer:
+		return r.composite(t, Pointer, "*", u.Elem(), field)
+	case *types.Slice:
+		if types.Identical(u, types.NewSlice(types.Typ[types.Byte])) {
+			return methodOf(t, "Bytes", u)
+		}
+		return r.composite(t, Slice, "[]", u.Elem(), field)
+	case *types.Array:
+		if types.Identical(u.Elem(), types.Typ[types.Byte]) {
+			return &Type{Go: t, Form: ByteArray}
+		}
+		return r.composite(t, Array, "[]", u.Elem(), field)
+	case *types.Map:
+		return r.mapType(t, u, field)
+	case *types.Interface:
+		if u.Empty() {
+			return methodOf(t, "Any", u)
+		}
+		return r.unsupported(field, fmt.Sprintf("the interface %s cannot be decoded: BSON does not say which type implements it", r.short(t)), "use a concrete type, any or bson.RawValue")
+	}
+	return r.unsupported(field, fmt.Sprintf("%s has no form in BSON", r.short(t)), leaveOut)
+}
+
+// methodOf is a method of the decoder for the type u, converting a type that
+// only has u underneath.
+func methodOf(t types.Type, name string, u types.Type) *Type {
+	if types.Identical(types.Unalias(t), u) {
+		return &Type{Go: t, Form: Method, Name: name}
+	}
+	return &Type{Go: t, Form: Convert, Name: name}
+}
+
+func (r *resolver) basic(t types.Type, b *types.Basic, named bool, field *types.Var) *Type {
+	var helper string
+	switch info := b.Info(); {
+	case b.Kind() == types.Invalid:
+		r.invalidField(field)
+		return nil
+	case b.Kind() == types.Uintptr || b.Kind() == types.UnsafePointer || info&types.IsComplex != 0:
+		return r.unsupported(field, fmt.Sprintf("%s has no form in BSON", r.short(t)), leaveOut)
+	case info&types.IsString != 0:
+		helper = "StringOf"
+	case info&types.IsBoolean != 0:
+		helper = "BoolOf"
+	case info&types.IsUnsigned != 0:
+		helper = "UintOf"
+	case info&types.IsInteger != 0:
+		helper = "IntOf"
+	default:
+		helper = "FloatOf"
+	}
+	if named {
+		return &Type{Go: t, Form: Helper, Name: helper}
+	}
+	name := types.Typ[b.Kind()].Name() // byte and rune by the names of what they are
+	return &Type{Go: t, Form: Method, Name: strings.ToUpper(name[:1]) + name[1:]}
+}
+
+// composite is a type of elements.
+func (r *resolver) composite(t types.Type, form Form, step string, elem types.Type, field *types.Var) *Type {
+	var e *Type
+	r.within(step, func() { e = r.resolveField(elem, field) })
+	if e == nil {
+		return nil
+	}
+	return &Type{Go: t, Form: form, Elem: e}
+}
+
+func (r *resolver) mapType(t types.Type, m *types.Map, field *types.Var) *Type {
+	key := m.Key()
+	switch b, ok := key.Underlying().(*types.Basic); {
+	case !ok && hasInvalid(key), ok && b.Kind() == types.Invalid:
+		r.invalidField(field)
+		return nil
+	case !ok || b.Info()&types.IsString == 0:
+		return r.unsupported(field, fmt.Sprintf("the keys of %s are not strings, and BSON has no others", r.short(t)), "use map[string]"+r.short(m.Elem()))
+	}
+	if named, ok := types.Unalias(key).(*types.Named); ok {
+		if !r.nameable(named, field) {
+			return nil
+		}
+		for _, method := range []string{"UnmarshalText", "UnmarshalKey"} {
+			if hasMethod(named, method) {
+				return r.unsupported(field, fmt.Sprintf("the keys of %s are parsed by %s.%s, which maps do not call", r.short(t), r.short(named), method), "use map[string]"+r.short(m.Elem()))
+			}
+		}
+	}
+	return r.composite(t, Map, "[]", m.Elem(), field)
+}
+
+// selfDecoding is a type that decodes itself: from BSON, as the driver calls it,
+// or from text. Methods for text that an embedded type lends do not count: the
+// driver does not call them, and the other fields would be lost.
+func (r *resolver) selfDecoding(t types.Type, named *types.Named) *Type {
+	if _, isInterface := named.Underlying().(*types.Interface); isInterface {
+		return nil
+	}
+	bytes := types.NewSlice(types.Typ[types.Byte])
+	switch {
+	case methodMatches(named, "UnmarshalBSONValue", types.Typ[types.Byte], bytes):
+		return &Type{Go: t, Form: BSONValue}
+	case methodMatches(named, "UnmarshalBSON", bytes):
+		return &Type{Go: t, Form: BSONDocument}
+	case ownMethod(named, "UnmarshalText", func(s *types.Signature) bool { return takes(s, bytes) }):
+		return &Type{Go: t, Form: Helper, Name: "Text"}
+	}
+	return nil
+}
+
+// unsupported reports a type that cannot be decoded, with the way to it.
+func (r *resolver) unsupported(field *types.Var, message, fix string) *Type {
+	if len(r.path) > 1 {
+		message = r.pathString() + ": " + message
+	}
+	r.problems.Add(r.where(field), message, fix)
+	return nil
+}
+
+// nameable reports whether generated code can write the name of a type, and
+// complains if not.
+func (r *resolver) nameable(named *types.Named, field *types.Var) bool {
+	obj := named.Obj()
+	if b, ok := named.Underlying().(*types.Basic); ok && b.Kind() == types.Invalid {
+		r.invalidField(field, obj.Pos())
+		return false
+	}
+	for arg := range named.TypeArgs().Types() {
+		if hasInvalid(arg) {
+			r.invalidField(field)
+			return false
+		}
+		if n, ok := types.Unalias(arg).(*types.Named); ok && !r.nameable(n, field) {
+			return false
+		}
+	}
+	switch why := r.unreachable(obj); {
+	case why != "":
+		r.unsupported(field, fmt.Sprintf("%s %s", r.short(named), why), leaveOut)
+		return false
+	case obj.Parent() != nil && obj.Pkg() != nil && obj.Parent() != obj.Pkg().Scope():
+		r.unsupported(field, fmt.Sprintf("%s is declared in a function", r.short(named)), "declare it at package level")
+		return false
+	}
+	return true
+}
+
+// unreachable says why another package cannot use an object, "" if it can.
+func (r *resolver) unreachable(obj types.Object) string {
+	pkg := obj.Pkg()
+	if pkg == nil || pkg == r.pkg.Types || pkg.Path() == r.pkg.PkgPath {
+		return ""
+	}
+	if !obj.Exported() {
+		return "is not exported by its package"
+	}
+	if !importable(pkg.Path(), r.pkg.PkgPath) {
+		return fmt.Sprintf("is in the internal package %s, which %s cannot import", pkg.Path(), r.pkg.PkgPath)
+	}
+	return ""
+}
+
+// importable applies the rule for internal packages.
+func importable(path, from string) bool {
+	i := strings.LastIndex("/"+path+"/", "/internal/")
+	if i < 0 {
+		return true
+	}
+	if i == 0 {
+		return false // the standard library's own
+	}
+	parent := path[:i-1]
+	return from == parent || strings.HasPrefix(from, parent+"/")
+}
+
+func qualified(n *types.Named) string {
+	if n.Obj().Pkg() == nil {
+		return n.Obj().Name()
+	}
+	return n.Obj().Pkg().Path() + "." + n.Obj().Name()
+}
