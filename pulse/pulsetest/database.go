@@ -3,6 +3,7 @@ package pulsetest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func Client(t testing.TB, configure ...func(*options.ClientOptions)) *mongo.Clie
 		ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 		defer cancel()
 		// A test may have disconnected it already.
-		if err := client.Disconnect(ctx); err != nil && err != mongo.ErrClientDisconnected {
+		if err := client.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {
 			t.Errorf("disconnect the test's client: %v", err)
 		}
 	})

@@ -3,7 +3,7 @@
 // Every test gets a database of its own and may run in parallel with all others. Tests wait for what
 // happens and never sleep: Recorder collects what handlers received, Eventually asks a database until it
 // says what the test expects. CommandMonitor counts what a client sends, Proxy cuts, stalls and delays its
-// connection.
+// connection, FailPoint makes the server refuse or delay its commands.
 //
 // The server is the one that the environment variable MONGODB_URI names; `pulse dev -- go test ./...`
 // starts one for the run and sets it. Tests that need the server fail without it and are skipped under

@@ -134,3 +134,18 @@ func TestEnsureIndexes_6_1_LastingRefusal(t *testing.T) {
 		}
 	}
 }
+
+func TestEnsureIndexes_6_1_WithoutTheRightToList(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	client := pulsetest.Client(t, func(o *options.ClientOptions) { o.SetAppName(db.Name()) })
+	pulsetest.NewFailPoint(t, db.Client()).Set(pulsetest.Failure{
+		AppName: db.Name(), Commands: []string{"listIndexes"}, ErrorCode: 13,
+	})
+	_, err := store.EnsureIndexes(t.Context(), client.Database(db.Name()), indexPrefix)
+	for _, suffix := range []string{"events", "subscriptions", "deliveries", "history"} {
+		is.True(strings.Contains(err.Error(), "list the indexes of "+db.Name()+".orionjs.pulse."+suffix))
+	}
+	is.True(strings.Contains(err.Error(), "grant this user the action listIndexes"))
+}

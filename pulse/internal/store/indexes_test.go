@@ -279,7 +279,8 @@ func TestEnsureIndexes_6_1_ConflictsSayHowToMendThem(t *testing.T) {
 		},
 		{
 			"same meaning but hidden, other name", "history", "pulse_history_event:mine",
-			bson.D{{Key: "eventId", Value: 1}, {Key: "createdAt", Value: -1}}, options.Index().SetHidden(true),
+			bson.D{{Key: "eventId", Value: 1}, {Key: "createdAt", Value: -1}},
+			options.Index().SetHidden(true),
 			`index "mine" has the same keys and stands in its way: it is hidden`, "dropIndex",
 		},
 	} {

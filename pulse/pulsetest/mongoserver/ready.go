@@ -1,0 +1,215 @@
+package mongoserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+)
+
+const (
+	// replicaSet is the name of the replica sets that this package initiates.
+	replicaSet = "pulse"
+	// pollPause is the pause between two looks at a server that is coming up.
+	pollPause = 20 * time.Millisecond
+	// checkTimeout bounds Check: a server that is there answers within milliseconds.
+	checkTimeout = 5 * time.Second
+)
+
+// errPortTaken is the cause of a start that failed because another process listens on the port.
+var errPortTaken = errors.New("port taken")
+
+func portTakenError(port int) error {
+	return fmt.Errorf("port %d on 127.0.0.1 is taken by another process: choose another port, or none to get a free one (%w)", port, errPortTaken)
+}
+
+// Check reports whether a server answers at uri, within five seconds. The error names the hosts, never the
+// password.
+func Check(ctx context.Context, uri string) error {
+	parsed, err := connstring.ParseAndValidate(uri)
+	if err != nil {
+		return fmt.Errorf("not a MongoDB connection string: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(checkTimeout))
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", strings.Join(parsed.Hosts, ", "), err)
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	if err := client.Ping(ctx, readpref.Nearest()); err != nil {
+		return fmt.Errorf("no MongoDB server answers at %s within %s: %w", strings.Join(parsed.Hosts, ", "), checkTimeout, err)
+	}
+	return nil
+}
+
+// checkPort finds out before anything else starts whether the wanted port can be had.
+func checkPort(port int) error {
+	if port == 0 {
+		return nil
+	}
+	if port < 0 || port > 65535 {
+		return fmt.Errorf("mongoserver: port %d does not exist: choose one from 1 to 65535, or 0 for a free one", port)
+	}
+	l, err := net.Listen("tcp", addr(port))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("mongoserver: %w", portTakenError(port))
+	case err != nil:
+		return fmt.Errorf("mongoserver: port %d cannot be listened on: %w", port, err)
+	}
+	return l.Close()
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", addr(0))
+	if err != nil {
+		return 0, fmt.Errorf("mongoserver: find a free port: %w", err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func mentionsTakenPort(log string) bool {
+	return strings.Contains(strings.ToLower(log), "address already in use")
+}
+
+// awaitReady waits until the server takes connections and a driver gets an answer to ping and hello as from
+// a server that takes writes. It returns the connection string.
+func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (string, error) {
+	if err := awaitListening(ctx, proc, port); err != nil {
+		return "", err
+	}
+	// The direct connection talks to the server whatever state its replica set is in.
+	direct := fmt.Sprintf("mongodb://%s/?directConnection=true", addr(port))
+	client, err := mongo.Connect(options.Client().ApplyURI(direct).SetServerSelectionTimeout(startTimeout))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	if err := client.Ping(ctx, readpref.Nearest()); err != nil {
+		return "", endedOr(proc, err)
+	}
+	admin := client.Database("admin")
+	if initiate {
+		if err := initiateReplicaSet(ctx, admin, addr(port)); err != nil {
+			return "", endedOr(proc, err)
+		}
+	}
+	for {
+		var hello struct {
+			IsWritablePrimary bool     `bson:"isWritablePrimary"`
+			SetName           string   `bson:"setName"`
+			Hosts             []string `bson:"hosts"`
+		}
+		if err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+			return "", endedOr(proc, err)
+		}
+		if hello.IsWritablePrimary {
+			if proc.ended() {
+				return "", errEnded // whoever answered is another server on that port
+			}
+			if len(hello.Hosts) == 1 && hello.Hosts[0] == addr(port) {
+				return fmt.Sprintf("mongodb://%s/?replicaSet=%s", addr(port), hello.SetName), nil
+			}
+			return direct, nil
+		}
+		if err := pause(ctx, proc); err != nil {
+			return "", err
+		}
+	}
+}
+
+// awaitListening waits for the port alone: the driver would wait half a second between its tries.
+func awaitListening(ctx context.Context, proc *process, port int) error {
+	dialer := net.Dialer{Timeout: time.Second}
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", addr(port))
+		if err == nil {
+			_ = conn.Close()
+			return nil
+		}
+		if err := pause(ctx, proc); err != nil {
+			return err
+		}
+	}
+}
+
+// initiateReplicaSet makes the server the only member of a replica set under its present address. Storage
+// of an earlier run knows the set already, maybe under another port.
+func initiateReplicaSet(ctx context.Context, admin *mongo.Database, host string) error {
+	const alreadyInitialized = 23
+	members := bson.A{bson.D{{Key: "_id", Value: 0}, {Key: "host", Value: host}}}
+	err := admin.RunCommand(ctx, bson.D{{Key: "replSetInitiate", Value: bson.D{
+		{Key: "_id", Value: replicaSet},
+		{Key: "members", Value: members},
+	}}}).Err()
+	if commandErr := (mongo.CommandError{}); !errors.As(err, &commandErr) || commandErr.Code != alreadyInitialized {
+		return wrap("initiate the replica set", err)
+	}
+	var current struct {
+		Config struct {
+			Version int32 `bson:"version"`
+			Members []struct {
+				Host string `bson:"host"`
+			} `bson:"members"`
+		} `bson:"config"`
+	}
+	if err := admin.RunCommand(ctx, bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&current); err != nil {
+		return wrap("read the replica set's configuration", err)
+	}
+	if m := current.Config.Members; len(m) == 1 && m[0].Host == host {
+		return nil
+	}
+	// force, because a member that does not find itself in the configuration is no primary and would
+	// refuse the change otherwise.
+	return wrap("give the replica set its present port", admin.RunCommand(ctx, bson.D{
+		{Key: "replSetReconfig", Value: bson.D{
+			{Key: "_id", Value: replicaSet},
+			{Key: "version", Value: current.Config.Version + 1},
+			{Key: "members", Value: members},
+		}},
+		{Key: "force", Value: true},
+	}).Err())
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+var errEnded = errors.New("its process ended")
+
+func endedOr(proc *process, err error) error {
+	if proc.ended() {
+		return errEnded
+	}
+	return err
+}
+
+// pause waits a moment, or says why waiting is over.
+func pause(ctx context.Context, proc *process) error {
+	select {
+	case <-proc.done:
+		return errEnded
+	case <-ctx.Done():
+		return fmt.Errorf("it does not answer: %w", context.Cause(ctx))
+	case <-clock.After(pollPause):
+		return nil
+	}
+}
