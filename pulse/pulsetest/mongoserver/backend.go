@@ -170,7 +170,7 @@ func (c *container) pull(ctx context.Context, progress io.Writer) error {
 	cmd := exec.CommandContext(ctx, c.path, "pull", image)
 	cmd.Stdout, cmd.Stderr = progress, progress
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("mongoserver: %s pull %s failed (%w): pull it by hand, or set MONGODB_URI, or put mongod on PATH", c.runtime, image, errors.Join(err, ctx.Err()))
+		return fmt.Errorf("%s pull %s failed (%w): pull it by hand, or set MONGODB_URI, or put mongod on PATH", c.runtime, image, errors.Join(err, ctx.Err()))
 	}
 	return nil
 }

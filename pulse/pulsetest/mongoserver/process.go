@@ -74,6 +74,14 @@ func (p *process) stop(timeout time.Duration, kill func(*process)) {
 	select {
 	case <-p.done:
 	case <-clock.After(timeout):
+		p.kill(kill)
+	}
+}
+
+// kill uses the given way to end the process and waits for that. A process that has ended is left alone:
+// its number may belong to somebody else by now.
+func (p *process) kill(kill func(*process)) {
+	if !p.ended() {
 		kill(p)
 		<-p.done
 	}

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 )
@@ -50,9 +51,27 @@ func Check(ctx context.Context, uri string) error {
 	}
 	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
 	if err := client.Ping(ctx, readpref.Nearest()); err != nil {
-		return fmt.Errorf("no MongoDB server answers at %s within %s: %w", strings.Join(parsed.Hosts, ", "), checkTimeout, err)
+		return fmt.Errorf("no MongoDB server answers at %s within %s: %w", strings.Join(parsed.Hosts, ", "), checkTimeout, selectionCause(err))
 	}
 	return nil
+}
+
+// selectionCause takes what went wrong with the servers out of the driver's description of the topology.
+func selectionCause(err error) error {
+	var selection topology.ServerSelectionError
+	if !errors.As(err, &selection) {
+		return err
+	}
+	var causes []error
+	for _, server := range selection.Desc.Servers {
+		if server.LastError != nil {
+			causes = append(causes, server.LastError)
+		}
+	}
+	if len(causes) == 0 {
+		return err
+	}
+	return errors.Join(causes...)
 }
 
 // checkPort finds out before anything else starts whether the wanted port can be had.
@@ -61,14 +80,14 @@ func checkPort(port int) error {
 		return nil
 	}
 	if port < 0 || port > 65535 {
-		return fmt.Errorf("mongoserver: port %d does not exist: choose one from 1 to 65535, or 0 for a free one", port)
+		return fmt.Errorf("port %d does not exist: choose one from 1 to 65535, or 0 for a free one", port)
 	}
 	l, err := net.Listen("tcp", addr(port))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("mongoserver: %w", portTakenError(port))
+		return fmt.Errorf("%w", portTakenError(port))
 	case err != nil:
-		return fmt.Errorf("mongoserver: port %d cannot be listened on: %w", port, err)
+		return fmt.Errorf("port %d cannot be listened on: %w", port, err)
 	}
 	return l.Close()
 }
@@ -76,7 +95,7 @@ func checkPort(port int) error {
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", addr(0))
 	if err != nil {
-		return 0, fmt.Errorf("mongoserver: find a free port: %w", err)
+		return 0, fmt.Errorf("find a free port: %w", err)
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }

@@ -38,7 +38,7 @@ type secantusPlaces struct {
 func placesOfSecantus() (secantusPlaces, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return secantusPlaces{}, fmt.Errorf("mongoserver: no MongoDB server found and no cache directory to build one in (%w): %s", err, otherWays)
+		return secantusPlaces{}, fmt.Errorf("no MongoDB server found and no cache directory to build one in (%w): %s", err, otherWays)
 	}
 	base := filepath.Join(cache, "pulse", secantusPackage+"-"+secantusVersion)
 	return secantusPlaces{
@@ -62,10 +62,10 @@ func findSecantus(ctx context.Context, progress io.Writer) (string, error) {
 		return places.binary, nil
 	}
 	if !canBuild {
-		return "", fmt.Errorf("mongoserver: no MongoDB server found, and none can be built on this system: %s", otherWays)
+		return "", fmt.Errorf("no MongoDB server found, and none can be built on this system: %s", otherWays)
 	}
 	if err := os.MkdirAll(filepath.Dir(places.lock), 0o755); err != nil {
-		return "", fmt.Errorf("mongoserver: make the cache directory: %w", err)
+		return "", fmt.Errorf("make the cache directory: %w", err)
 	}
 	unlock, err := awaitLock(ctx, places.lock, progress)
 	if err != nil {
@@ -90,13 +90,13 @@ func awaitLock(ctx context.Context, path string, progress io.Writer) (func(), er
 			return unlock, nil
 		}
 		if !errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("mongoserver: lock the build of %s: %w", secantusBinary, err)
+			return nil, fmt.Errorf("lock the build of %s: %w", secantusBinary, err)
 		}
 		if !told {
 			say(progress, "another process is building %s: waiting for it", secantusBinary)
 		}
 		if err := clock.Sleep(ctx, lockPause); err != nil {
-			return nil, fmt.Errorf("mongoserver: waiting for another process to build %s: %w", secantusBinary, err)
+			return nil, fmt.Errorf("waiting for another process to build %s: %w", secantusBinary, err)
 		}
 	}
 }
@@ -125,23 +125,23 @@ func missingTools() []string {
 // goes on from there. The caller holds the lock.
 func buildSecantus(ctx context.Context, places secantusPlaces, progress io.Writer) error {
 	if missing := missingTools(); len(missing) > 0 {
-		return fmt.Errorf("mongoserver: no MongoDB server found, and to build one PATH lacks %s: install that, or %s", strings.Join(missing, " and "), otherWays)
+		return fmt.Errorf("no MongoDB server found, and to build one PATH lacks %s: install that, or %s", strings.Join(missing, " and "), otherWays)
 	}
 	say(progress, "no MongoDB server found: building %s %s with cargo, once for all later runs; this takes about five minutes (log: %s)", secantusBinary, secantusVersion, places.log)
 	begin := clock.Now()
 	root := filepath.Join(places.work, "root")
 	if err := runCargo(ctx, places, root, progress); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("mongoserver: the build of %s was interrupted; the next run goes on from there", secantusBinary)
+			return fmt.Errorf("the build of %s was interrupted; the next run goes on from there", secantusBinary)
 		}
-		return fmt.Errorf("mongoserver: building %s with cargo failed after %s (%w): %s; the whole output is in %s; to do without it, %s",
+		return fmt.Errorf("building %s with cargo failed after %s (%w): %s; the whole output is in %s; to do without it, %s",
 			secantusBinary, clock.Since(begin).Round(time.Second), err, firstError(places.log), places.log, otherWays)
 	}
 	if err := os.MkdirAll(filepath.Dir(places.binary), 0o755); err != nil {
-		return fmt.Errorf("mongoserver: make the cache directory: %w", err)
+		return fmt.Errorf("make the cache directory: %w", err)
 	}
 	if err := os.Rename(filepath.Join(root, "bin", secantusBinary), places.binary); err != nil {
-		return fmt.Errorf("mongoserver: cargo reported success, but its %s cannot be put in place: %w; its output is in %s", secantusBinary, err, places.log)
+		return fmt.Errorf("cargo reported success, but its %s cannot be put in place: %w; its output is in %s", secantusBinary, err, places.log)
 	}
 	_ = os.RemoveAll(places.work) // hundreds of MB, only space
 	say(progress, "built %s in %s", secantusBinary, clock.Since(begin).Round(time.Second))
@@ -161,19 +161,22 @@ func runCargo(ctx context.Context, places secantusPlaces, root string, progress 
 		"CARGO_PROFILE_RELEASE_LTO=off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16", "CARGO_PROFILE_RELEASE_OPT_LEVEL=1",
 		"CARGO_TARGET_DIR="+filepath.Join(places.work, "target"),
 		"CARGO_TERM_COLOR=never", "CARGO_TERM_PROGRESS_WHEN=always", "CARGO_TERM_PROGRESS_WIDTH=80")
-	output, err := cmd.StderrPipe()
+	// A pipe of our own: Wait would close that of cmd.StderrPipe before the last lines, which say why a build
+	// failed, have been read.
+	output, stderr, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	// Standard output is not copied by the process, so that the reader below is the only one to wait for.
-	cmd.Stdout = log
+	defer func() { _ = output.Close() }()
+	cmd.Stdout, cmd.Stderr = log, stderr
 	proc, err := startAttached(cmd)
+	_ = stderr.Close()
 	if err != nil {
 		return err
 	}
 	stopped := context.AfterFunc(ctx, func() { killGroup(cmd.Process) })
 	defer stopped()
-	report(proc, output, log, progress)
+	report(output, log, progress)
 	<-proc.done
 	return proc.err
 }
@@ -182,7 +185,7 @@ var cargoProgress = regexp.MustCompile(`Building \[[=> ]*\] (\d+)/(\d+)`)
 
 // report copies cargo's output to the log, without the redrawn progress bars, and says now and then how far
 // the build is.
-func report(proc *process, output io.Reader, log, progress io.Writer) {
+func report(output io.Reader, log, progress io.Writer) {
 	counts := make(chan string)
 	go func() {
 		defer close(counts)

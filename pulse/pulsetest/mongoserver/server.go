@@ -56,7 +56,7 @@ type Server struct {
 }
 
 // ErrStopped is returned by Restart after Stop: the storage is gone; start a new server.
-var ErrStopped = errors.New("mongoserver: the server has been stopped for good: start a new one")
+var ErrStopped = errors.New("the server has been stopped for good: start a new one")
 
 // Start brings up a server and returns once it answers as a primary (or as a standalone). ctx bounds the
 // start alone; the server runs until Stop. The error says in one sentence what is missing and how to
@@ -127,7 +127,7 @@ func (s *Server) Stop() error {
 	}
 	s.backend.remove()
 	if err := s.dir.remove(); err != nil {
-		return fmt.Errorf("mongoserver: remove the storage of the stopped server: %w", err)
+		return fmt.Errorf("remove the storage of the stopped server: %w", err)
 	}
 	return nil
 }
@@ -140,8 +140,7 @@ func (s *Server) Kill() error {
 	if s.stopped {
 		return ErrStopped
 	}
-	s.backend.kill(s.proc)
-	<-s.proc.done
+	s.proc.kill(s.backend.kill)
 	return nil
 }
 
@@ -167,24 +166,25 @@ func (s *Server) launch(ctx context.Context) error {
 	})
 	proc, err := startProcess(cmd, s.dir.logPath())
 	if err != nil {
-		return fmt.Errorf("mongoserver: start %s: %w", s.backend.name(), err)
+		return fmt.Errorf("start %s: %w", s.backend.name(), err)
 	}
 	s.proc = proc
 	initiate := s.backend.initiates() && !s.opts.Standalone
 	uri, err := awaitReady(ctx, proc, s.port, initiate)
 	if err != nil {
-		s.backend.kill(proc)
-		<-proc.done
+		proc.kill(s.backend.kill)
 		lines := tail(s.dir.logPath(), tailLines)
 		if mentionsTakenPort(lines) {
-			return fmt.Errorf("mongoserver: %w", portTakenError(s.port))
+			return fmt.Errorf("%w", portTakenError(s.port))
 		}
 		if lines == "" {
 			lines = "(it wrote nothing)"
 		}
-		return fmt.Errorf("mongoserver: %s on port %d did not come up: %w; its last output:\n%s", s.backend.name(), s.port, err, lines)
+		return fmt.Errorf("%s on port %d did not come up: %w; its last output:\n%s", s.backend.name(), s.port, err, lines)
 	}
-	s.uri = uri
+	if s.uri == "" { // a restart finds the same one, and URI reads it without the lock
+		s.uri = uri
+	}
 	return nil
 }
 
@@ -204,7 +204,7 @@ func newWorkDir(storage string) (*workDir, error) {
 	for {
 		path, err := os.MkdirTemp("", workDirPrefix+strconv.Itoa(os.Getpid())+"-")
 		if err != nil {
-			return nil, fmt.Errorf("mongoserver: make a temporary directory: %w", err)
+			return nil, fmt.Errorf("make a temporary directory: %w", err)
 		}
 		unlock, err := lockFile(filepath.Join(path, "lock"))
 		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
@@ -213,7 +213,7 @@ func newWorkDir(storage string) (*workDir, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("mongoserver: lock a temporary directory: %w", err)
+			return nil, fmt.Errorf("lock a temporary directory: %w", err)
 		}
 		if _, err := os.Stat(filepath.Join(path, "lock")); err != nil {
 			unlock() // swept between the two steps
@@ -226,16 +226,16 @@ func newWorkDir(storage string) (*workDir, error) {
 	if storage != "" {
 		abs, err := filepath.Abs(storage)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("mongoserver: storage path %q: %w", storage, err), d.remove())
+			return nil, errors.Join(fmt.Errorf("storage path %q: %w", storage, err), d.remove())
 		}
 		d.data = abs
 	}
 	if err := os.MkdirAll(d.data, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("mongoserver: make the storage directory: %w", err), d.remove())
+		return nil, errors.Join(fmt.Errorf("make the storage directory: %w", err), d.remove())
 	}
 	// An explicit, empty configuration file keeps settings that lie around in the working directory out.
 	if err := os.WriteFile(d.configPath(), nil, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("mongoserver: write the configuration: %w", err), d.remove())
+		return nil, errors.Join(fmt.Errorf("write the configuration: %w", err), d.remove())
 	}
 	return d, nil
 }
