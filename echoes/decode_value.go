@@ -172,7 +172,7 @@ func (d *Decoder) binary() ([]byte, bool) {
 func (d *Decoder) subtype() (byte, []byte, bool) {
 	subtype, b := d.buf[d.off+4], d.buf[d.off+5:d.end:d.end]
 	if subtype == bson.TypeBinaryBinaryOld {
-		if lengthAt(b, 0) != len(b)-4 {
+		if n := lengthAt(b, 0); n < 0 || n != len(b)-4 {
 			d.fail(errMalformed)
 			return 0, nil, false
 		}

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -206,7 +207,7 @@ func decimal128(t testing.TB, s string) bson.Decimal128 {
 	return d
 }
 
-// sampleInvoice is about 2.5 KB of BSON, like a real invoice with ten lines.
+// sampleInvoice is about 1.5 KB of BSON, like a real invoice with ten lines.
 func sampleInvoice(t testing.TB) invoice {
 	due := time.Date(2026, 4, 1, 12, 0, 0, 5e6, time.UTC)
 	email := "billing@example.com"
@@ -230,3 +231,13 @@ func sampleInvoice(t testing.TB) invoice {
 	}
 	return inv
 }
+
+// rapidTB lets helpers for testing.TB report to rapid, which then shrinks.
+type rapidTB struct {
+	testing.TB
+	t *rapid.T
+}
+
+func (r rapidTB) Helper()                           {}
+func (r rapidTB) Fatal(args ...any)                 { r.t.Fatal(args...) }
+func (r rapidTB) Fatalf(format string, args ...any) { r.t.Fatalf(format, args...) }

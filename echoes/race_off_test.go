@@ -1,0 +1,5 @@
+//go:build !race
+
+package echoes
+
+const raceEnabled = false
