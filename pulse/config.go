@@ -1,0 +1,142 @@
+package pulse
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// NoTTL turns a retention off: what it governs is kept for ever.
+const NoTTL time.Duration = -1
+
+// Config configures a client. The zero value of every field but ConsumerGroup is its default. All
+// replicas of a group should have the same.
+type Config struct {
+	// ConsumerGroup names the group whose deliveries the client shares with all clients of that group,
+	// and is stored with each event as its publisher. Required.
+	ConsumerGroup string
+
+	// Database is the database of the collections. Default: the one in the URI that Connect gets;
+	// required for New.
+	Database string
+
+	// CollectionPrefix begins the names of the four collections. Default "orionjs.pulse".
+	CollectionPrefix string
+
+	// WorkerCount bounds how many handlers of this client run at once, over all topics; a batch counts
+	// as one. Workers are not reserved for topics. Default 4.
+	WorkerCount int
+
+	// PollInterval is the pause, lengthened at random by up to a tenth, between two looks for work. With
+	// change streams it is only a safety net, without them the longest an event waits to be noticed
+	// (each of the steps from event to delivery and from delivery to handler needs one when they are in
+	// different processes). Default 3 s.
+	PollInterval time.Duration
+
+	// LockTimeout is the lease of a running handler; it is renewed about every third of it, however long
+	// the handler runs. A lost process's work is recovered after it. Choose it well above the latency of
+	// MongoDB: at least several seconds. Default 30 s.
+	LockTimeout time.Duration
+
+	// DiscoveryLockTimeout is the lease of the group's leader of a topic: after a lost process another
+	// one takes over within this time and a PollInterval. Default 10 s.
+	DiscoveryLockTimeout time.Duration
+
+	// EventRetention is how long events are kept after publication; MongoDB deletes them with some
+	// delay. It must exceed the longest outage and retry window of every group: an event that is gone
+	// before its handler ran ends as event_expired. Default 7 days; NoTTL keeps events for ever.
+	EventRetention time.Duration
+
+	// HistoryRetention is how long finished deliveries with their attempts are kept. With NoTTL failed
+	// ones are kept for ever and successful ones are deleted once the group is past their events.
+	// Default 7 days.
+	HistoryRetention time.Duration
+
+	// DisableChangeStreams leaves polling as the only source of wake-ups. A standalone server has no
+	// change streams and needs no setting.
+	DisableChangeStreams bool
+
+	// ManualStart lets Connect and New return a client that has not contacted MongoDB: subscriptions are
+	// registered first, and Start starts them together.
+	ManualStart bool
+
+	// Logger receives what an operator should know. Default slog.Default().
+	Logger *slog.Logger
+
+	// OnError is called with every error of the background work, after it was logged: MongoDB out of
+	// reach, lost leases (ErrLockLost), a change stream that ended. It may be called by several
+	// goroutines at once and should return soon. Failed handlers are not reported here: they are
+	// recorded with their delivery, and logged.
+	OnError func(error)
+}
+
+// Bounds that keep leases and polls in a range in which they work.
+const (
+	minPollInterval = 10 * time.Millisecond
+	minLockTimeout  = 100 * time.Millisecond
+)
+
+// withDefaults returns the configuration with its defaults filled in, and what is wrong with it.
+func (c Config) withDefaults() (Config, []string) {
+	var problems []string
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+
+	if problem := nameProblem("ConsumerGroup", c.ConsumerGroup); problem != "" {
+		wrong("%s: name the group whose work this client shares, e.g. the service's name", problem)
+	}
+	setDefault(&c.CollectionPrefix, "orionjs.pulse")
+	if strings.ContainsAny(c.CollectionPrefix, "$\x00") {
+		wrong("CollectionPrefix %q: must not contain $ or NUL", c.CollectionPrefix)
+	}
+	setDefault(&c.WorkerCount, 4)
+	if c.WorkerCount < 1 {
+		wrong("WorkerCount %d: must be at least 1, or 0 for the default of 4", c.WorkerCount)
+	}
+	for _, d := range []struct {
+		name       string
+		value      *time.Duration
+		byDefault  time.Duration
+		least      time.Duration
+		mayBeNoTTL bool
+	}{
+		{"PollInterval", &c.PollInterval, 3 * time.Second, minPollInterval, false},
+		{"LockTimeout", &c.LockTimeout, 30 * time.Second, minLockTimeout, false},
+		{"DiscoveryLockTimeout", &c.DiscoveryLockTimeout, 10 * time.Second, minLockTimeout, false},
+		{"EventRetention", &c.EventRetention, 7 * 24 * time.Hour, time.Millisecond, true},
+		{"HistoryRetention", &c.HistoryRetention, 7 * 24 * time.Hour, time.Millisecond, true},
+	} {
+		setDefault(d.value, d.byDefault)
+		switch {
+		case d.mayBeNoTTL && *d.value == NoTTL:
+		case *d.value < d.least && d.mayBeNoTTL:
+			wrong("%s %v: must be at least %v, or pulse.NoTTL to keep for ever", d.name, *d.value, d.least)
+		case *d.value < d.least:
+			wrong("%s %v: must be at least %v, or 0 for the default of %v", d.name, *d.value, d.least, d.byDefault)
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c, problems
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// nameProblem says what is wrong with a name that will be stored, or nothing.
+func nameProblem(what, name string) string {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return what + " is empty"
+	case !utf8.ValidString(name):
+		return fmt.Sprintf("%s %q is not valid UTF-8", what, name)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,89 @@
+package pulse
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+var (
+	// ErrClosed is returned by every method of a client after Close. A publish that returns it has
+	// stored nothing.
+	ErrClosed = errors.New("pulse: the client is closed")
+
+	// ErrLockLost says that a delivery's lease ended before its outcome was stored (spec 4.1): the
+	// process was frozen, or cut off from MongoDB, for longer than Config.LockTimeout, or the handler
+	// ran on after its context had ended. Another worker runs the delivery again; what this one
+	// returned changed nothing. It is the cause of such a handler's context (context.Cause), and
+	// reaches Config.OnError wrapped with topic, delivery and attempt.
+	ErrLockLost = delivery.ErrLockLost
+)
+
+// ConfigurationError reports settings that cannot work, all problems of a call at once. Nothing was
+// started or stored. It is returned by Connect, New, Start, Subscribe and SubscribeBatch.
+type ConfigurationError struct {
+	// Problems says, for each problem, what is wrong, where, and what to do.
+	Problems []string
+}
+
+func (e *ConfigurationError) Error() string {
+	if len(e.Problems) == 1 {
+		return "pulse: configuration: " + e.Problems[0]
+	}
+	return fmt.Sprintf("pulse: configuration: %d problems:\n  - %s", len(e.Problems), strings.Join(e.Problems, "\n  - "))
+}
+
+// configurationError returns nil when there are no problems.
+func configurationError(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &ConfigurationError{Problems: problems}
+}
+
+// IndexError reports indexes that are missing and cannot be created, or conflict with those that Pulse
+// needs, and the commands that mend it (spec 6.1). It is returned when a client starts.
+type IndexError = store.IndexError
+
+// DecodeError reports an event whose data does not fit the handler's type. The attempt fails with the
+// code decode_error and follows the retry policy. A handler that decodes on its own (of a
+// Topic[bson.RawValue]) returns one for the same effect.
+type DecodeError = delivery.DecodeError
+
+// ConflictError is returned by Publish and PublishMany for an ID under which an event with another topic
+// or other data is stored (spec 1.3). Nothing was stored.
+type ConflictError struct {
+	// ID is the ID that both want, Topic the one of the refused event, StoredTopic of the stored one.
+	ID, Topic, StoredTopic string
+}
+
+func (e *ConflictError) Error() string {
+	what := "other data"
+	if e.Topic != e.StoredTopic {
+		what = "the topic " + e.StoredTopic
+	}
+	return fmt.Sprintf("pulse: topic %s: an event with the ID %q is stored already, with %s: an ID names one event for as long as it is retained", e.Topic, e.ID, what)
+}
+
+// Permanent marks a handler's error as one that no retry can mend: the delivery ends with it at once,
+// whatever retries are left (spec 4.6). A nil err returns nil. It is found through wrapping.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &delivery.PermanentError{Err: err}
+}
+
+// RetryAfter sets the pause before the next attempt in place of the one that the subscription's settings
+// give; it grants no further attempt (spec 4.6). A negative d is no pause. A nil err returns nil. It is
+// found through wrapping.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &delivery.RetryAfterError{Err: err, Delay: d}
+}

@@ -1,0 +1,159 @@
+// Package engine wires the parts of one client and owns their loops: wake-ups feed discovery and
+// workers, discovery wakes workers, maintenance follows discovery's leases.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/discovery"
+	"github.com/orionjs/orion-go/pulse/internal/lifecycle"
+	"github.com/orionjs/orion-go/pulse/internal/maintain"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/internal/wakeup"
+	"github.com/orionjs/orion-go/pulse/internal/worker"
+)
+
+const (
+	// stopGrace bounds the wait for our own loops, which end soon after their context.
+	stopGrace = 15 * time.Second
+	// syncInterval is how often the server's clock is measured.
+	syncInterval = time.Minute
+)
+
+// Config is what an Engine needs.
+type Config struct {
+	Store *store.Store
+	Group string
+	// Owner names this client in leases; it begins with "go:".
+	Owner                       string
+	Workers                     int
+	Poll, Lease, DiscoveryLease time.Duration
+	HistoryRetention            time.Duration
+	// Streams tells whether to follow a change stream.
+	Streams bool
+	Report  func(error)
+	Logger  *slog.Logger
+}
+
+// Engine runs the subscriptions of one client.
+type Engine struct {
+	Config
+	leader *discovery.Leader
+	pool   *worker.Pool
+	due    *dueTimer
+	polls  chan struct{}
+
+	intake *lifecycle.Group // what finds work: ends first
+	core   *lifecycle.Group // what keeps and settles work: ends last
+
+	mu        sync.Mutex
+	receivers map[string]*receiver.Receiver
+}
+
+// New returns an engine that has not started.
+func New(cfg Config) *Engine {
+	e := &Engine{
+		Config: cfg, due: newDueTimer(), polls: make(chan struct{}, 1),
+		receivers: map[string]*receiver.Receiver{},
+	}
+	e.pool = worker.New(worker.Config{
+		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Workers: cfg.Workers, Lease: cfg.Lease,
+		HistoryRetention: cfg.HistoryRetention, Report: cfg.Report, Logger: cfg.Logger,
+	})
+	e.leader = discovery.New(discovery.Config{
+		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Lease: cfg.DiscoveryLease,
+		Materialized: e.pool.Wake, Report: cfg.Report, Logger: cfg.Logger,
+	})
+	panicked := func(err *lifecycle.PanicError) { cfg.Report(err) }
+	e.intake, e.core = lifecycle.New(panicked), lifecycle.New(panicked)
+	return e
+}
+
+// Start starts the loops.
+func (e *Engine) Start() error {
+	m := &maintain.Maintainer{
+		Store: e.Store, Group: e.Group, Poll: e.Poll, Lease: e.Lease, HistoryRetention: e.HistoryRetention,
+		Leading: e.leader.Leading, Cursors: e.leader.Cursors, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger,
+	}
+	claim, renew, settle := e.pool.Loops()
+	intake := map[string]func(context.Context){
+		"claim": claim, "poll": e.pollLoop, "due": e.dueLoop, "clock": e.clockLoop,
+		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop,
+	}
+	for i, look := range e.leader.Loops() {
+		intake[fmt.Sprintf("discover %d", i)] = look
+	}
+	if e.Streams {
+		w := &wakeup.Watcher{Store: e.Store, Group: e.Group, Notice: e.notice, Reopened: e.pollSoon, Report: e.Report}
+		intake["watch"] = w.Run
+	}
+	for name, loop := range intake {
+		if err := e.intake.Go(name, loop); err != nil {
+			return err
+		}
+	}
+	for name, loop := range map[string]func(context.Context){"renew": renew, "settle": settle} {
+		if err := e.core.Go(name, loop); err != nil {
+			return err
+		}
+	}
+	if err := e.core.Start(); err != nil {
+		return err
+	}
+	return e.intake.Start()
+}
+
+// Add begins to serve a subscription, as it was read.
+func (e *Engine) Add(r *receiver.Receiver, sub store.Subscription) {
+	e.mu.Lock()
+	e.receivers[r.Topic] = r
+	e.mu.Unlock()
+	e.pool.Add(r)
+	if !sub.LeaderUntil.After(e.Store.Now()) {
+		e.pollSoon()
+	}
+}
+
+// Remove stops serving a topic: it is led by others from now on, buffered claims are handed back, and
+// running handlers are waited for until ctx ends, unless the caller is one.
+func (e *Engine) Remove(ctx context.Context, topic string) error {
+	e.mu.Lock()
+	delete(e.receivers, topic)
+	e.mu.Unlock()
+	release := e.leader.Release(context.WithoutCancel(ctx), topic)
+	return errors.Join(e.pool.Remove(ctx, topic, !worker.InHandler(ctx)), release)
+}
+
+// Stop ends the engine: nothing is claimed any more, leases are released, running handlers finish until
+// ctx ends and are cancelled then, outcomes are stored, and all loops have ended.
+func (e *Engine) Stop(ctx context.Context) error {
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	problem := e.intake.Stop(grace)
+	e.due.stop()
+	if err := e.leader.Release(grace); err != nil {
+		e.Logger.Warn("pulse: discovery leases were not released, others take over when they expire", "group", e.Group, "error", err)
+	}
+	problem = errors.Join(problem, e.pool.Drain(ctx))
+	end, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel2()
+	problem = errors.Join(problem, e.core.Stop(end))
+	e.pool.Abandon()
+	return problem
+}
+
+// clockLoop measures the server's clock now and then.
+func (e *Engine) clockLoop(ctx context.Context) {
+	for clock.Sleep(ctx, clock.Jitter(syncInterval, 0.2)) == nil {
+		if err := e.Store.SyncClock(ctx); err != nil && ctx.Err() == nil {
+			e.Report(err)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// pollJitter spreads the polls of replicas.
+const pollJitter = 0.2
+
+// pollSoon asks for a poll outside the schedule.
+func (e *Engine) pollSoon() {
+	select {
+	case e.polls <- struct{}{}:
+	default:
+	}
+}
+
+// pollLoop looks at everything: about every poll interval, and when asked. It is the safety net of the
+// change stream and, without one, the only source of wake-ups.
+func (e *Engine) pollLoop(ctx context.Context) {
+	failures := backoff.NewExponential(e.Poll, 5*e.Poll)
+	for {
+		wait := clock.Jitter(e.Poll-e.Poll/10, pollJitter)
+		if err := e.poll(ctx); err != nil && ctx.Err() == nil {
+			e.Report(err)
+			wait = failures.Next()
+		} else {
+			failures.Reset()
+		}
+		timer := clock.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-e.polls:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// poll costs up to three commands whatever the number of topics: subscriptions, new events of the
+// topics that are led here, pending deliveries of the topics that seem to have none.
+func (e *Engine) poll(ctx context.Context) error {
+	topics := e.topics()
+	if len(topics) == 0 {
+		return nil
+	}
+	subs, err := e.Store.Subscriptions(ctx, e.Group, topics)
+	if err != nil {
+		return err
+	}
+	stored := make(map[string]bool, len(subs))
+	for _, sub := range subs {
+		stored[sub.Topic] = true
+		r := e.receiver(sub.Topic)
+		if r == nil {
+			continue
+		}
+		e.adopt(r, sub)
+		if err := e.leader.Campaign(ctx, r, sub); err != nil {
+			return err
+		}
+	}
+	for _, topic := range topics {
+		if !stored[topic] && e.receiver(topic) != nil {
+			e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored subscription is gone: someone deleted it; restart this service to create it again (it then starts by its offset reset)", e.Group, topic))
+		}
+	}
+	if cursors := e.leader.Cursors(); len(cursors) > 0 {
+		news, err := e.Store.TopicsWithNews(ctx, cursors)
+		if err != nil {
+			return err
+		}
+		for _, topic := range news {
+			e.leader.Look(topic)
+		}
+	}
+	return e.lookForDue(ctx)
+}
+
+// adopt takes over settings that a replica with a higher configVersion has stored (spec 2.6).
+func (e *Engine) adopt(r *receiver.Receiver, sub store.Subscription) {
+	inForce := r.Settings()
+	if sub.Settings.ConfigVersion() <= inForce.ConfigVersion {
+		return
+	}
+	adopted := sub.Settings.Over(inForce)
+	if problem := Unsupported(adopted); problem != "" {
+		e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored settings of configVersion %d are not adopted: %s", e.Group, r.Topic, adopted.ConfigVersion, problem))
+		return
+	}
+	r.Adopt(adopted)
+	e.Logger.Info("pulse: adopted the stored settings of a higher configVersion", "group", e.Group, "topic", r.Topic,
+		"from", inForce.ConfigVersion, "to", adopted.ConfigVersion, "changed", sub.Settings.Differences(inForce))
+}
+
+// Unsupported says why a subscription with these settings cannot be served, or nothing.
+func Unsupported(s store.Settings) string {
+	switch {
+	case s.Batch():
+		return ""
+	case s.Ordered:
+		return "ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)"
+	case s.ExecutionVersion != 2:
+		return "execution version 1 is not available yet: use ExecutionVersion(2) (in Echoes executionVersion=2)"
+	default:
+		return ""
+	}
+}
+
+// lookForDue wakes the lanes that do not know that they have work, now or when it is due.
+func (e *Engine) lookForDue(ctx context.Context) error {
+	quiet := e.pool.Quiet()
+	if len(quiet) == 0 {
+		return nil
+	}
+	due, err := e.Store.DueTopics(ctx, e.Group, quiet)
+	if err != nil {
+		return err
+	}
+	for topic, at := range due {
+		e.pool.WakeAt(topic, at)
+	}
+	return nil
+}
+
+func (e *Engine) topics() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	topics := make([]string, 0, len(e.receivers))
+	for topic := range e.receivers {
+		topics = append(topics, topic)
+	}
+	return topics
+}
+
+func (e *Engine) receiver(topic string) *receiver.Receiver {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.receivers[topic]
+}

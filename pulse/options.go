@@ -1,0 +1,189 @@
+package pulse
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/engine"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// SubscribeOption changes one setting of a subscription from its default (spec 2.3).
+//
+// All but MaxConcurrency are durable: they are stored with the first subscription of the group to the
+// topic, and every replica must give the same ones. To change them, raise ConfigVersion.
+type SubscribeOption func(*subscribeOptions)
+
+type subscribeOptions struct {
+	settings       store.Settings
+	orderedAsked   bool
+	versionAsked   bool
+	retriesAsked   bool
+	maxConcurrency int
+	limitAsked     bool
+}
+
+// Offset is where a new subscription begins.
+type Offset string
+
+const (
+	// Latest begins behind the newest event stored when the subscription is created. The default.
+	Latest Offset = store.OffsetLatest
+	// Earliest begins at the oldest event that is still retained.
+	Earliest Offset = store.OffsetEarliest
+)
+
+// Delivery is how often a handler may run for one event.
+type Delivery string
+
+const (
+	// AtLeastOnce retries failed and lost attempts: a handler may run again for an event that it has
+	// handled. The default.
+	AtLeastOnce Delivery = store.AtLeastOnce
+	// AtMostOnce never runs a handler twice; a lost attempt ends the delivery with an error (spec 2.5).
+	AtMostOnce Delivery = store.AtMostOnce
+)
+
+// Ordered runs one handler at a time over all replicas, in the order of publication. It is the default
+// of Subscribe, and an error for SubscribeBatch.
+func Ordered() SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.Ordered, o.orderedAsked = true, true }
+}
+
+// Unordered runs handlers side by side, in any order. It is the default of SubscribeBatch.
+func Unordered() SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.Ordered, o.orderedAsked = false, true }
+}
+
+// OffsetReset sets where the subscription begins when it is created; later it changes nothing: a restart
+// goes on where the group was. For an independent pass over retained events use a new group with
+// Earliest (spec 2.8). Default Latest.
+func OffsetReset(offset Offset) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.OffsetReset = string(offset) }
+}
+
+// DeliveryMode sets how often a handler may run for one event. Default AtLeastOnce.
+func DeliveryMode(mode Delivery) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.Delivery = string(mode) }
+}
+
+// MaxRetries sets how many attempts may follow a failed first one. Default 3; with AtMostOnce it is 0,
+// and anything else an error.
+func MaxRetries(n int) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.MaxRetries, o.retriesAsked = n, true }
+}
+
+// RetryDelay sets the pause after the first failed attempt. Default 1 s.
+func RetryDelay(d time.Duration) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.RetryDelay = d }
+}
+
+// RetryBackoffMultiplier sets the factor between one pause and the next: the pause after failed attempt n
+// is RetryDelay x multiplier^(n-1) (spec 2.4). Default 2.
+func RetryBackoffMultiplier(factor float64) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.Multiplier = factor }
+}
+
+// ConfigVersion numbers the settings. A higher version than the stored one replaces all stored settings,
+// a lower one adopts them, the same one must have equal settings (spec 2.6). Raise it with each change.
+// Default 0.
+func ConfigVersion(n int) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.ConfigVersion = n }
+}
+
+// ExecutionVersion chooses where attempts are stored: 1 in the history collection, 2 on the delivery
+// itself, which costs a fraction of the commands and needs Unordered. Default 1; batches always use
+// 2's storage, and asking for 1 is an error.
+func ExecutionVersion(version int) SubscribeOption {
+	return func(o *subscribeOptions) { o.settings.ExecutionVersion, o.versionAsked = version, true }
+}
+
+// MaxConcurrency sets how many handlers (or batches) of the topic run at once in this client, within its
+// WorkerCount. It is not stored; replicas may differ. Default: the WorkerCount; ordered: 1, and more is
+// an error.
+func MaxConcurrency(n int) SubscribeOption {
+	return func(o *subscribeOptions) { o.maxConcurrency, o.limitAsked = n, true }
+}
+
+// resolve fills in the defaults of a single (batchSize 0) or batch subscription and says what is wrong.
+func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeOption) (store.Settings, int, []string) {
+	o := subscribeOptions{settings: store.Settings{
+		ExecutionVersion: 1, Ordered: !batch, OffsetReset: store.OffsetLatest, Delivery: store.AtLeastOnce,
+		MaxRetries: 3, RetryDelay: time.Second, Multiplier: 2, ReceiverMode: store.ModeSingle, BatchSize: 1,
+	}}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	s := &o.settings
+	var problems []string
+	wrong := func(format string, args ...any) {
+		problems = append(problems, "topic "+topic+": "+fmt.Sprintf(format, args...))
+	}
+	if batch {
+		s.ReceiverMode, s.BatchSize = store.ModeBatch, batchSize
+		if batchSize < 1 {
+			wrong("batch size %d: must be at least 1; 50 to 100 is a good start", batchSize)
+		}
+		if s.Ordered {
+			wrong("batches are unordered: remove Ordered(), or subscribe to single events")
+		}
+		if o.versionAsked && s.ExecutionVersion == 1 {
+			wrong("batches are stored on the delivery: remove ExecutionVersion(1)")
+		}
+		if !o.versionAsked {
+			s.ExecutionVersion = 2
+		}
+	}
+	if s.ExecutionVersion != 1 && s.ExecutionVersion != 2 {
+		wrong("ExecutionVersion(%d): must be 1 or 2", s.ExecutionVersion)
+	}
+	if !batch && s.Ordered && s.ExecutionVersion == 2 {
+		wrong("execution version 2 is unordered: add Unordered(), or remove ExecutionVersion(2)")
+	} else if len(problems) == 0 {
+		if problem := engine.Unsupported(*s); problem != "" {
+			wrong("%s", problem)
+		}
+	}
+	if s.OffsetReset != store.OffsetLatest && s.OffsetReset != store.OffsetEarliest {
+		wrong("OffsetReset(%q): must be Latest or Earliest", s.OffsetReset)
+	}
+	switch s.Delivery {
+	case store.AtLeastOnce:
+	case store.AtMostOnce:
+		if o.retriesAsked && s.MaxRetries > 0 {
+			wrong("MaxRetries(%d) with AtMostOnce: an event that may run once cannot be retried; remove one of the two", s.MaxRetries)
+		}
+		s.MaxRetries = min(s.MaxRetries, 0)
+	default:
+		wrong("DeliveryMode(%q): must be AtLeastOnce or AtMostOnce", s.Delivery)
+	}
+	if s.MaxRetries < 0 {
+		wrong("MaxRetries(%d): must be 0 or more", s.MaxRetries)
+	}
+	if s.ConfigVersion < 0 {
+		wrong("ConfigVersion(%d): must be 0 or more", s.ConfigVersion)
+	}
+	if s.Multiplier <= 0 {
+		wrong("RetryBackoffMultiplier(%v): must be more than 0; 1 keeps the pauses equal", s.Multiplier)
+	} else if err := backoff.CheckRange(s.RetryDelay, s.Multiplier, s.MaxRetries, clock.Now()); err != nil {
+		wrong("%v", err)
+	}
+	limit := workers
+	if s.Ordered {
+		limit = 1
+	}
+	if o.limitAsked {
+		switch {
+		case o.maxConcurrency < 1:
+			wrong("MaxConcurrency(%d): must be at least 1", o.maxConcurrency)
+		case s.Ordered && o.maxConcurrency > 1:
+			wrong("MaxConcurrency(%d): ordered delivery runs one handler at a time; add Unordered(), or remove it", o.maxConcurrency)
+		}
+		limit = o.maxConcurrency
+	}
+	return *s, limit, problems
+}

@@ -1,0 +1,289 @@
+package pulse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// Limits of stored events.
+const (
+	maxEventBytes = 16 << 20 // MongoDB's limit of a document
+	chunkEvents   = 1000
+	chunkBytes    = 16 << 20
+)
+
+// PublishOption changes how one event is published.
+type PublishOption func(*publishOptions)
+
+type publishOptions struct {
+	id      string
+	idGiven bool
+	headers map[string]string
+}
+
+// WithID publishes under the caller's ID, any non-empty string, in place of a new UUIDv7. For as long as
+// the event is retained, publishing again with the same ID, topic and data stores nothing and returns the
+// stored event as Duplicate; with another topic or other data it is a *ConflictError (spec 1.3).
+func WithID(id string) PublishOption {
+	return func(o *publishOptions) { o.id, o.idGiven = id, true }
+}
+
+// WithHeaders adds headers to the event; the map is copied.
+func WithHeaders(headers map[string]string) PublishOption {
+	return func(o *publishOptions) { o.headers = headers }
+}
+
+// Publish stores one event with one insert and returns it as handlers will get it. Its place in the order
+// is the server's time at which it was stored.
+//
+// Errors before anything was stored say what is wrong with the input, or are ErrClosed or a
+// *ConflictError. Any other error comes from MongoDB and leaves open whether the event was stored:
+// publishing again WithID is safe.
+//
+// Publish does not join transactions yet: with a context that carries a session it returns an error and
+// stores nothing.
+func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...PublishOption) (*Event[T], error) {
+	var o publishOptions
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	if err := c.mayPublish(ctx, t.name); err != nil {
+		return nil, err
+	}
+	p, err := t.prepare(c, o, data)
+	if err != nil {
+		return nil, fmt.Errorf("pulse: topic %s: %w; nothing was stored", t.name, err)
+	}
+	err = c.store.InsertEvent(ctx, p.doc)
+	switch {
+	case mongo.IsDuplicateKeyError(err) && o.idGiven:
+		results, err := t.settleDuplicates(ctx, c, []prepared{p}, map[int]error{0: err})
+		return results[0].Event, errors.Join(err, results[0].Err)
+	case err != nil:
+		return nil, fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, p.event.ID, err)
+	}
+	return newEvent[T](p.event)
+}
+
+// Message is one event to be published by PublishMany.
+type Message[T any] struct {
+	// Data is the payload.
+	Data T
+	// ID is the caller's ID as of WithID; empty makes a new UUIDv7.
+	ID string
+	// Headers are stored with the event.
+	Headers map[string]string
+}
+
+// Published is what became of one Message: stored, with its Event (Duplicate if it was before), or not,
+// with the reason.
+type Published[T any] struct {
+	Event *Event[T]
+	Err   error
+}
+
+// PublishMany stores many events, up to 1,000 or 16 MiB with each insert, and returns what became of each,
+// in the order of messages. Input that cannot be stored is an error before anything is stored, and then
+// there are no results. Otherwise the error is nil exactly if all were stored, and else says how many
+// were not; events are stored independently of each other (spec 1.2).
+func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message[T]) ([]Published[T], error) {
+	if err := c.mayPublish(ctx, t.name); err != nil {
+		return nil, err
+	}
+	all := make([]prepared, len(messages))
+	var bad []error
+	for i, m := range messages {
+		p, err := t.prepare(c, publishOptions{id: m.ID, idGiven: m.ID != "", headers: m.Headers}, m.Data)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("message %d: %w", i, err))
+		}
+		all[i] = p
+	}
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("pulse: topic %s: %d of %d messages cannot be stored; nothing was stored: %w", t.name, len(bad), len(messages), errors.Join(bad...))
+	}
+	results := make([]Published[T], 0, len(messages))
+	for rest := all; len(rest) > 0; {
+		n := chunkLen(rest)
+		results = append(results, t.publishChunk(ctx, c, rest[:n])...)
+		rest = rest[n:]
+	}
+	failed, first := 0, error(nil)
+	for _, r := range results {
+		if r.Err != nil {
+			failed++
+			if first == nil {
+				first = r.Err
+			}
+		}
+	}
+	if failed > 0 {
+		return results, fmt.Errorf("pulse: topic %s: %d of %d events were not stored, each result says why; the first: %w", t.name, failed, len(messages), first)
+	}
+	return results, nil
+}
+
+func chunkLen(all []prepared) int {
+	size := 0
+	for i, p := range all {
+		if size += len(p.doc); i == chunkEvents || size > chunkBytes && i > 0 {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// publishChunk stores one chunk. When the answer is lost it sends the same documents once more: those
+// that are stored already are found by their IDs.
+func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared) []Published[T] {
+	docs := make([]bson.Raw, len(chunk))
+	for i, p := range chunk {
+		docs[i] = p.doc
+	}
+	failed, err := c.store.InsertEvents(ctx, docs)
+	repeated := false
+	if err != nil && ctx.Err() == nil {
+		repeated = true
+		failed, err = c.store.InsertEvents(ctx, docs)
+	}
+	results := make([]Published[T], len(chunk))
+	if err != nil {
+		for i, p := range chunk {
+			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s (it may have been stored): %w", t.name, p.event.ID, err)
+		}
+		return results
+	}
+	// With a lost answer a generated ID that exists is our own first try.
+	duplicates := map[int]error{}
+	for i, reason := range failed {
+		switch own := !chunk[i].idGiven; {
+		case mongo.IsDuplicateKeyError(reason) && own && repeated:
+		case mongo.IsDuplicateKeyError(reason) && !own:
+			duplicates[i] = reason
+		default:
+			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, chunk[i].event.ID, reason)
+		}
+	}
+	if len(duplicates) > 0 {
+		settled, err := t.settleDuplicates(ctx, c, chunk, duplicates)
+		for i := range duplicates {
+			results[i] = settled[i]
+			results[i].Err = errors.Join(results[i].Err, err)
+		}
+	}
+	for i, p := range chunk {
+		if results[i].Event == nil && results[i].Err == nil {
+			results[i].Event, results[i].Err = newEvent[T](p.event)
+		}
+	}
+	return results
+}
+
+// settleDuplicates compares the refused events, by their index, with those stored under their IDs.
+func (t Topic[T]) settleDuplicates(ctx context.Context, c *Client, all []prepared, refused map[int]error) (map[int]Published[T], error) {
+	out := make(map[int]Published[T], len(refused))
+	ids := make([]string, 0, len(refused))
+	for i := range refused {
+		ids = append(ids, all[i].event.ID)
+	}
+	stored, err := c.store.Events(ctx, ids)
+	if err != nil {
+		return out, err
+	}
+	for i, reason := range refused {
+		mine := all[i].event
+		old, ok := stored[mine.ID]
+		switch {
+		case !ok:
+			out[i] = Published[T]{Err: fmt.Errorf("pulse: topic %s: the event stored under the ID %q expired in this moment; publish again: %w", t.name, mine.ID, reason)}
+		case old.Topic != mine.Topic || old.Data.Type != mine.Data.Type || !bytes.Equal(old.Data.Value, mine.Data.Value):
+			out[i] = Published[T]{Err: &ConflictError{ID: mine.ID, Topic: mine.Topic, StoredTopic: old.Topic}}
+		default:
+			event, err := newEvent[T](old)
+			if event != nil {
+				event.Duplicate = true
+			}
+			out[i] = Published[T]{Event: event, Err: err}
+		}
+	}
+	return out, nil
+}
+
+// prepared is an event ready to be stored, and as it will be read.
+type prepared struct {
+	event   store.Event
+	doc     bson.Raw
+	idGiven bool
+}
+
+// prepare checks and encodes one event.
+func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared, error) {
+	if o.idGiven {
+		if problem := nameProblem("the event's ID", o.id); problem != "" {
+			return prepared{}, errors.New(problem)
+		}
+	} else {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return prepared{}, fmt.Errorf("make an event ID: %w", err)
+		}
+		o.id = id.String()
+	}
+	for key, value := range o.headers {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return prepared{}, fmt.Errorf("header %q is not valid UTF-8", key)
+		}
+	}
+	value, err := encode(data)
+	if err != nil {
+		return prepared{}, fmt.Errorf("cannot encode data of type %T as BSON: %w", data, err)
+	}
+	now := clock.Now().UTC().Truncate(time.Millisecond)
+	event := store.Event{
+		ID: o.id, Topic: t.name, Data: value, Headers: o.headers, Publisher: c.config.ConsumerGroup, CreatedAt: now,
+	}
+	if c.config.EventRetention != NoTTL {
+		event.ExpiresAt = now.Add(c.config.EventRetention)
+	}
+	doc, err := event.Document()
+	if err != nil {
+		return prepared{}, fmt.Errorf("cannot encode the event: %w", err)
+	}
+	if len(doc) > maxEventBytes {
+		return prepared{}, fmt.Errorf("the event has %d bytes, MongoDB stores at most %d in a document: store large content elsewhere and publish a reference", len(doc), maxEventBytes)
+	}
+	// Read back from the stored bytes, so that the caller sees what handlers will see (spec 1.5).
+	return prepared{event: store.ReadEvent(doc), doc: doc, idGiven: o.idGiven}, nil
+}
+
+// errTransaction refuses a publish whose event could become visible behind the cursor of its readers.
+var errTransaction = errors.New("the context carries a session, and publishing inside a transaction is not available yet: publish after the commit with another context, and WithID so that a repeated publish stores nothing; nothing was stored")
+
+func (c *Client) mayPublish(ctx context.Context, topic string) error {
+	if problem := nameProblem("the topic's name", topic); problem != "" {
+		return fmt.Errorf("pulse: publish: %s; nothing was stored", problem)
+	}
+	if c == nil {
+		return fmt.Errorf("pulse: topic %s: publish: the client is nil; nothing was stored", topic)
+	}
+	if c.closed() {
+		return ErrClosed
+	}
+	if mongo.SessionFromContext(ctx) != nil {
+		return fmt.Errorf("pulse: topic %s: %w", topic, errTransaction)
+	}
+	return nil
+}

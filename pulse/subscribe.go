@@ -1,0 +1,233 @@
+package pulse
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/engine"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// Subscription is a local handler of a durable subscription.
+type Subscription struct {
+	client   *Client
+	receiver *receiver.Receiver
+	wanted   store.Settings
+}
+
+// SubscriptionInfo describes a local subscription with the settings in force, which are the stored ones
+// when those have a higher ConfigVersion.
+type SubscriptionInfo struct {
+	// Topic and ConsumerGroup identify the durable subscription.
+	Topic, ConsumerGroup string
+	// Batch tells whether the local handler takes batches.
+	Batch bool
+	// BatchSize is the size of new batches; 1 while events are delivered one by one.
+	BatchSize int
+	// MaxConcurrency is the local limit.
+	MaxConcurrency int
+	// The rest are the durable settings, as the options of the same names describe them.
+	Ordered                bool
+	OffsetReset            Offset
+	DeliveryMode           Delivery
+	MaxRetries             int
+	RetryDelay             time.Duration
+	RetryBackoffMultiplier float64
+	ConfigVersion          int
+	ExecutionVersion       int
+}
+
+// Subscribe registers the handler of the topic's events and, once the client has started, begins to serve
+// them. It stores the durable subscription if the group has none for the topic, and checks the settings
+// against a stored one (spec 2.6).
+//
+// The handler's error (or panic) fails the attempt; the retry settings decide what follows, see Permanent
+// and RetryAfter. Its context ends when the delivery's lease is lost (cause ErrLockLost) and when Close
+// has run out of patience. At-least-once handlers must be idempotent by the event's ID.
+//
+// Errors: *ConfigurationError for options that cannot work, a second handler of the topic in this client,
+// or settings other than the stored ones of the same ConfigVersion; ErrClosed; MongoDB's.
+func (t Topic[T]) Subscribe(ctx context.Context, c *Client, handler func(ctx context.Context, event *Event[T]) error, opts ...SubscribeOption) (*Subscription, error) {
+	r := &receiver.Receiver{Topic: t.name}
+	if handler != nil {
+		r.Handle = func(ctx context.Context, call receiver.Call) error {
+			event, err := received[T](c, call, 0)
+			if err != nil {
+				return err
+			}
+			return handler(ctx, event)
+		}
+	}
+	return c.subscribe(ctx, r, 0, opts)
+}
+
+// SubscribeBatch is Subscribe for a handler of up to batchSize events a call. A batch is one unit: one
+// claim, lease, outcome and retry; when the handler fails, all of it is retried. Its events are in the
+// order of publication; batches of a topic may run side by side and finish in any order. It never waits
+// for a batch to fill: what is there is delivered. It needs a server with transactions, a replica set or
+// a sharded cluster; on a standalone server it is a *ConfigurationError (spec 3.3).
+func (t Topic[T]) SubscribeBatch(ctx context.Context, c *Client, batchSize int, handler func(ctx context.Context, events []*Event[T]) error, opts ...SubscribeOption) (*Subscription, error) {
+	r := &receiver.Receiver{Topic: t.name, Batch: true}
+	if handler != nil {
+		r.Handle = func(ctx context.Context, call receiver.Call) error {
+			events := make([]*Event[T], len(call.Events))
+			for i := range call.Events {
+				event, err := received[T](c, call, i)
+				if err != nil {
+					return err
+				}
+				events[i] = event
+			}
+			return handler(ctx, events)
+		}
+	}
+	return c.subscribe(ctx, r, batchSize, opts)
+}
+
+func received[T any](c *Client, call receiver.Call, i int) (*Event[T], error) {
+	event, err := newEvent[T](call.Events[i])
+	if err != nil {
+		return nil, err
+	}
+	event.ConsumerGroup, event.Attempt = c.config.ConsumerGroup, call.Attempt
+	return event, nil
+}
+
+func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize int, opts []SubscribeOption) (*Subscription, error) {
+	if c == nil {
+		return nil, &ConfigurationError{Problems: []string{"topic " + r.Topic + ": the client is nil"}}
+	}
+	c.start.Lock()
+	defer c.start.Unlock()
+	if c.closed() {
+		return nil, ErrClosed
+	}
+	settings, limit, problems := resolve(r.Topic, r.Batch, batchSize, c.config.WorkerCount, opts)
+	if problem := nameProblem("the topic's name", r.Topic); problem != "" {
+		problems = append(problems, "subscribe: "+problem)
+	}
+	if r.Handle == nil {
+		problems = append(problems, fmt.Sprintf("topic %s: the handler is nil", r.Topic))
+	}
+	if c.subscription(r.Topic) != nil {
+		problems = append(problems, fmt.Sprintf("topic %s: this client has a handler already: one topic has one handler in a client; use a client of another group for an independent one", r.Topic))
+	}
+	if err := configurationError(problems); err != nil {
+		return nil, err
+	}
+	r.Limit = limit
+	r.Adopt(settings)
+	sub := &Subscription{client: c, receiver: r, wanted: settings}
+	if e := c.running(); e != nil {
+		stored, err := sub.ensure(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.Add(r, stored)
+	}
+	c.mu.Lock()
+	c.subscriptions[r.Topic] = sub
+	c.mu.Unlock()
+	return sub, nil
+}
+
+// ensure stores the durable subscription, or checks it against the stored one, and takes over its ID and
+// the settings in force.
+func (s *Subscription) ensure(ctx context.Context) (store.Subscription, error) {
+	c, r := s.client, s.receiver
+	if r.Batch && !c.store.Transactions() {
+		return store.Subscription{}, &ConfigurationError{Problems: []string{fmt.Sprintf(
+			"topic %s: batches need transactions, and this server is a standalone one: run MongoDB as a replica set (one member is enough), or subscribe to single events", r.Topic)}}
+	}
+	stored, err := c.store.EnsureSubscription(ctx, c.config.ConsumerGroup, r.Topic, s.wanted)
+	var mismatch *store.MismatchError
+	switch {
+	case errors.As(err, &mismatch):
+		problems := make([]string, len(mismatch.Differences))
+		for i, difference := range mismatch.Differences {
+			problems[i] = fmt.Sprintf("topic %s, group %s: %s, both with configVersion %d: use the stored value, or raise ConfigVersion to change it for all replicas",
+				r.Topic, c.config.ConsumerGroup, difference, mismatch.ConfigVersion)
+		}
+		return stored, &ConfigurationError{Problems: problems}
+	case err != nil:
+		return stored, err
+	}
+	r.SubscriptionID = stored.ID
+	inForce := stored.Settings.Over(s.wanted)
+	if inForce.ConfigVersion > s.wanted.ConfigVersion {
+		if problem := engine.Unsupported(inForce); problem != "" {
+			return stored, &ConfigurationError{Problems: []string{fmt.Sprintf("topic %s, group %s: the stored settings of configVersion %d cannot be adopted: %s",
+				r.Topic, c.config.ConsumerGroup, inForce.ConfigVersion, problem)}}
+		}
+		c.config.Logger.Info("pulse: adopted the stored settings of a higher configVersion", "group", c.config.ConsumerGroup, "topic", r.Topic,
+			"from", s.wanted.ConfigVersion, "to", inForce.ConfigVersion, "changed", stored.Settings.Differences(s.wanted))
+	}
+	r.Adopt(inForce)
+	return stored, nil
+}
+
+// Topic returns the topic's name.
+func (s *Subscription) Topic() string { return s.receiver.Topic }
+
+// Info describes the subscription, without I/O.
+func (s *Subscription) Info() SubscriptionInfo {
+	settings := s.receiver.Settings()
+	return SubscriptionInfo{
+		Topic: s.receiver.Topic, ConsumerGroup: s.client.config.ConsumerGroup,
+		Batch: s.receiver.Batch, BatchSize: settings.BatchSize, MaxConcurrency: s.receiver.Limit,
+		Ordered: settings.Ordered, OffsetReset: Offset(settings.OffsetReset), DeliveryMode: Delivery(settings.Delivery),
+		MaxRetries: settings.MaxRetries, RetryDelay: settings.RetryDelay, RetryBackoffMultiplier: settings.Multiplier,
+		ConfigVersion: settings.ConfigVersion, ExecutionVersion: settings.ExecutionVersion,
+	}
+}
+
+// Unsubscribe removes the local handler: nothing of it starts any more, claims that wait are handed back
+// with their attempt not consumed, and running handlers are waited for until ctx ends (not when called
+// from inside a handler). The durable subscription stays: the topic's events wait for the group's other
+// clients, or for the next Subscribe. A second call does nothing.
+func (s *Subscription) Unsubscribe(ctx context.Context) error {
+	c, topic := s.client, s.receiver.Topic
+	c.mu.Lock()
+	active := c.subscriptions[topic] == s
+	if active {
+		delete(c.subscriptions, topic)
+	}
+	e := c.engine
+	c.mu.Unlock()
+	if !active || e == nil {
+		return nil
+	}
+	return e.Remove(ctx, topic)
+}
+
+// Subscriptions returns the local subscriptions, sorted by topic, without I/O (spec 2.9).
+func (c *Client) Subscriptions() []SubscriptionInfo {
+	subs := c.registered()
+	infos := make([]SubscriptionInfo, len(subs))
+	for i, sub := range subs {
+		infos[i] = sub.Info()
+	}
+	return infos
+}
+
+func (c *Client) registered() []*Subscription {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	subs := make([]*Subscription, 0, len(c.subscriptions))
+	for _, sub := range c.subscriptions {
+		subs = append(subs, sub)
+	}
+	slices.SortFunc(subs, func(a, b *Subscription) int { return cmp.Compare(a.receiver.Topic, b.receiver.Topic) })
+	return subs
+}
+
+func (c *Client) subscription(topic string) *Subscription {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.subscriptions[topic]
+}
