@@ -1,17 +1,179 @@
+// Command echoesgen writes the code that connects annotated methods with the
+// runtime of Echoes, and starts new services.
+//
+//	echoesgen [-check] [-tags list] [-v] [packages]
+//	echoesgen init NAME [-module PATH]
+//
+// In a module it stands once, in one file, and covers all packages:
+//
+//	//go:generate go tool echoesgen ./...
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
 
 	"github.com/orionjs/orion-go/generator"
 )
 
+const usage = `echoesgen writes the code that connects annotated methods with Echoes:
+one file, echoes_gen.go, in each package that has such methods.
+
+usage:
+  echoesgen [flags] [packages]        generate; packages as for go build, default .
+  echoesgen init NAME [-module PATH]  start a new service in the folder NAME
+
+flags:
+  -check       write nothing; exit 1 when a generated file is not up to date
+  -tags LIST   build tags to apply, separated by commas
+  -v           name every generated file, also those that did not change
+  -version     print the version
+  -h           print this text
+
+A method becomes a listener by a directive directly above it:
+
+  //echoes:event topic=order.created maxRetries=5
+  func (s *Orders) Created(ctx context.Context, order Order) error
+
+  //echoes:batch topic=invoice.created batchSize=100
+  func (s *Invoices) Created(ctx context.Context, items []echoes.Item[Invoice]) error
+
+All problems in the source are printed in one run, as file:line:col: message
+(fix). The exit status is then 1, and nothing is written in any package. A wrong
+command line exits with 2.
+
+In a module, put this line into one file and run go generate:
+
+  //go:generate go tool echoesgen ./...
+`
+
+// The exit statuses.
+const (
+	exitOK      = 0
+	exitProblem = 1
+	exitUsage   = 2
+)
+
 func main() {
-	r, err := generator.Generate(generator.Config{Patterns: os.Args[1:]})
-	fmt.Println(r)
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+	os.Exit(run(os.Args[1:], "", os.Stdout, os.Stderr))
+}
+
+// run executes one command line in a folder, "" being the current one, and
+// returns the exit status.
+func run(args []string, dir string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "init" {
+		return initService(args[1:], dir, stdout, stderr)
 	}
+	flags := flag.NewFlagSet("echoesgen", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	check := flags.Bool("check", false, "")
+	tags := flags.String("tags", "", "")
+	verbose := flags.Bool("v", false, "")
+	version := flags.Bool("version", false, "")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	case err != nil:
+		return misused(stderr, err)
+	case *version:
+		fmt.Fprintln(stdout, "echoesgen", versionText())
+		return exitOK
+	}
+	for _, arg := range flags.Args() {
+		if strings.HasPrefix(arg, "-") {
+			return misused(stderr, fmt.Errorf("flags come before packages: %s", arg))
+		}
+	}
+	result, err := generator.Generate(generator.Config{
+		Dir:      dir,
+		Patterns: flags.Args(),
+		Tags:     strings.FieldsFunc(*tags, func(r rune) bool { return r == ',' || r == ' ' }),
+		Check:    *check,
+	})
+	if err != nil {
+		return failed(stderr, err)
+	}
+	if *check {
+		return reportCheck(result, args, *verbose, stdout, stderr)
+	}
+	for _, f := range result.Files {
+		if *verbose || f.Status != generator.Unchanged {
+			fmt.Fprintf(stdout, "%s: %s\n", f.Path, f.Status)
+		}
+	}
+	if result.Listeners == 0 {
+		fmt.Fprintf(stderr, "echoesgen: no method has a directive in %s\n", count(result.Packages, "package"))
+	}
+	return exitOK
+}
+
+func misused(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "echoesgen: %v\nRun echoesgen -h for usage.\n", err)
+	return exitUsage
+}
+
+// failed prints diagnostics as they are, so that editors find the places, and
+// any other error with the command's name.
+func failed(stderr io.Writer, err error) int {
+	var source *generator.SourceError
+	if !errors.As(err, &source) {
+		fmt.Fprintf(stderr, "echoesgen: %v\n", err)
+		return exitProblem
+	}
+	fmt.Fprintln(stderr, source)
+	fmt.Fprintf(stderr, "echoesgen: %s, nothing was written\n", count(len(source.Diagnostics), "problem"))
+	return exitProblem
+}
+
+// reportCheck says which files are stale and what to run.
+func reportCheck(result generator.Result, args []string, verbose bool, stdout, stderr io.Writer) int {
+	stale := result.Stale()
+	if verbose {
+		for _, f := range result.Files {
+			if f.Status == generator.Unchanged {
+				fmt.Fprintf(stdout, "%s: up to date\n", f.Path)
+			}
+		}
+	}
+	if len(stale) == 0 {
+		return exitOK
+	}
+	for _, f := range stale {
+		why := map[generator.Status]string{
+			generator.Created: "is missing",
+			generator.Updated: "is out of date",
+			generator.Removed: "is left over: no method of the package has a directive",
+		}[f.Status]
+		fmt.Fprintf(stderr, "%s: %s\n", f.Path, why)
+	}
+	command := []string{"echoesgen"}
+	for _, arg := range args {
+		if arg != "-check" && arg != "--check" && arg != "-v" && arg != "--v" {
+			command = append(command, arg)
+		}
+	}
+	fmt.Fprintf(stderr, "echoesgen: %s not up to date: run go generate ./... or %s\n", count(len(stale), "file"), strings.Join(command, " "))
+	return exitProblem
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func versionText() string {
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	return version + " " + runtime.Version()
 }

@@ -41,7 +41,9 @@ func File(p *resolve.Package) ([]byte, error) {
 	file := jen.NewFile(p.Types.Name())
 	file.HeaderComment(load.Header)
 	file.Add(e.names.imports())
-	file.Add(body...)
+	for _, decl := range body {
+		file.Add(decl)
+	}
 	var out bytes.Buffer
 	if err := file.Render(&out); err != nil {
 		return nil, fmt.Errorf("writing the generated code of %s: %w", p.Types.Path(), err)

@@ -33,6 +33,9 @@ func (e *emitter) service(s *resolve.Service) []jen.Code {
 
 var constructors = map[resolve.Shape]string{resolve.Plain: "On", resolve.Item: "OnItem", resolve.Items: "OnBatch"}
 
+// wrapOptions is from how many options on each gets a line of its own.
+const wrapOptions = 3
+
 func (e *emitter) listener(l *resolve.Listener) *jen.Statement {
 	args := []jen.Code{jen.Lit(l.Topic)}
 	if l.Shape == resolve.Items {
@@ -40,9 +43,21 @@ func (e *emitter) listener(l *resolve.Listener) *jen.Statement {
 	}
 	args = append(args, e.handler(l), e.value(l.Params))
 	for _, setting := range l.Settings {
-		args = append(args, e.option(setting))
+		option := e.option(setting)
+		if len(l.Settings) >= wrapOptions {
+			option = jen.Line().Add(option)
+		}
+		args = append(args, option)
 	}
-	return e.echoes(constructors[l.Shape]).Call(args...).Dot("At").Call(jen.Lit(l.Position))
+	if len(l.Settings) >= wrapOptions {
+		args = append(args, jen.Line())
+	}
+	out := e.echoes(constructors[l.Shape]).Call(args...).Dot("At").Call(jen.Lit(l.Position))
+	if l.NoResult {
+		// The runtime cannot find out which method stands behind the function.
+		out = out.Dot("Named").Call(jen.Lit(l.FullName))
+	}
+	return out
 }
 
 // handler is the method itself, or a function around one that returns nothing.
@@ -69,7 +84,7 @@ func (e *emitter) handler(l *resolve.Listener) jen.Code {
 
 // option is echoes.MaxRetries(5) for maxRetries=5: every key has an option of
 // its name.
-func (e *emitter) option(s directive.Setting) jen.Code {
+func (e *emitter) option(s directive.Setting) *jen.Statement {
 	name := strings.ToUpper(string(s.Key[:1])) + string(s.Key[1:])
 	value := jen.Lit(s.Value)
 	if d, ok := s.Value.(time.Duration); ok {

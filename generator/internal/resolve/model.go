@@ -49,8 +49,10 @@ const (
 // Listener is one annotated method whose signature fits.
 type Listener struct {
 	directive.Listener
-	Method string
-	Shape  Shape
+	// Method is the method's name, FullName the one for messages, as in
+	// "shop.(*Orders).Created".
+	Method, FullName string
+	Shape            Shape
 	// NoResult says that the method returns nothing.
 	NoResult bool
 	// Params is the P of the signature, and how it is decoded.

@@ -89,7 +89,7 @@ func (r *resolver) add(l directive.Listener) {
 	}
 	at := r.at(l.Decl.Pos())
 	r.param = r.at(l.Decl.Type.Params.List[len(l.Decl.Type.Params.List)-1].Type.Pos())
-	r.path = []string{r.short(param)}
+	r.path = []string{r.short(core(param))}
 	r.hint = []string{l.Decl.Name.Name + "Params"}
 	t := r.resolve(param)
 	if t == nil {
@@ -103,7 +103,7 @@ func (r *resolver) add(l directive.Listener) {
 	}
 	s.Pointer = s.Pointer || m.pointer
 	s.Listeners = append(s.Listeners, &Listener{
-		Listener: l, Method: l.Decl.Name.Name, Shape: shape, Params: t,
+		Listener: l, Method: l.Decl.Name.Name, FullName: m.fullName(l.Decl.Name.Name), Shape: shape, Params: t,
 		NoResult: m.sig.Results().Len() == 0,
 		Position: fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line),
 	})
@@ -143,6 +143,21 @@ func (r *resolver) short(t types.Type) string {
 		}
 		return p.Name()
 	})
+}
+
+// core is what a type is made of: the elements of the elements, behind pointers.
+func core(t types.Type) types.Type {
+	switch u := types.Unalias(t).(type) {
+	case *types.Pointer:
+		return core(u.Elem())
+	case *types.Slice:
+		return core(u.Elem())
+	case *types.Array:
+		return core(u.Elem())
+	case *types.Map:
+		return core(u.Elem())
+	}
+	return t
 }
 
 // where is the place to report a problem with a field: the field itself when

@@ -18,6 +18,16 @@ type method struct {
 	sig     *types.Signature
 }
 
+// fullName is the method's name with its package and receiver, as the runtime
+// writes it.
+func (m *method) fullName(name string) string {
+	recv := m.recv.Obj().Name()
+	if m.pointer {
+		recv = "(*" + recv + ")"
+	}
+	return m.recv.Obj().Pkg().Name() + "." + recv + "." + name
+}
+
 // method resolves the declaration of a listener, or reports why that cannot be
 // done.
 func (r *resolver) method(l directive.Listener) *method {

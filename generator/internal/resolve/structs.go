@@ -161,20 +161,20 @@ func (r *resolver) unexported(v *types.Var, tag tag) {
 func (r *resolver) dominant(found []candidate) []*Field {
 	best := make(map[string]candidate)
 	for _, c := range found {
-		first, ok := best[c.field.Key]
-		switch {
-		case !ok || c.depth < first.depth:
+		if first, ok := best[c.field.Key]; !ok || c.depth < first.depth {
 			best[c.field.Key] = c
-		case c.depth == first.depth:
-			r.within(fieldPath(c.field), func() {
-				r.unsupported(c.from, fmt.Sprintf("the key %q belongs to the field %s already", c.field.Key, strings.TrimPrefix(fieldPath(first.field), ".")), "give one of them another name with a bson tag")
-			})
 		}
 	}
 	var out []*Field
 	for _, c := range found {
-		if best[c.field.Key].field == c.field {
+		first := best[c.field.Key]
+		switch {
+		case first.field == c.field:
 			out = append(out, c.field)
+		case first.depth == c.depth:
+			r.within(fieldPath(c.field), func() {
+				r.unsupported(c.from, fmt.Sprintf("the key %q belongs to the field %s already", c.field.Key, strings.TrimPrefix(fieldPath(first.field), ".")), "give one of them another name with a bson tag")
+			})
 		}
 	}
 	return out

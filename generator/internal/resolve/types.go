@@ -119,7 +119,7 @@ func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *
 	case *types.Struct:
 		return r.structType(t, u, named, field)
 	case *types.Pointer:
-		return r.composite(t, Pointer, "*", u.Elem(), field)
+		return r.composite(t, Pointer, "", u.Elem(), field)
 	case *types.Slice:
 		if types.Identical(u, types.NewSlice(types.Typ[types.Byte])) {
 			return methodOf(t, "Bytes", u)
@@ -179,6 +179,9 @@ func (r *resolver) basic(t types.Type, b *types.Basic, named bool, field *types.
 // composite is a type of elements.
 func (r *resolver) composite(t types.Type, form Form, step string, elem types.Type, field *types.Var) *Type {
 	var e *Type
+	if field == nil {
+		step = "" // the path begins with the type that the parameter is made of
+	}
 	r.within(step, func() { e = r.resolveField(elem, field) })
 	if e == nil {
 		return nil

@@ -1,0 +1,136 @@
+package generator_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+	"golang.org/x/tools/txtar"
+
+	"github.com/orionjs/orion-go/generator"
+)
+
+// TestGenerate_7_2_Golden generates for every scenario at once, compares each
+// generated file with the expected one, and then compiles, vets and tests all of
+// them.
+func TestGenerate_7_2_Golden(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newModule(t)
+	scenarios := m.scenarios("ok")
+
+	result, err := generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./..."}, Env: m.env()})
+	is.NoErr(err)
+	got := make(map[string][]txtar.File)
+	for _, f := range result.Files {
+		is.Equal(f.Status, generator.Created)
+		name, rest, _ := strings.Cut(filepath.ToSlash(f.Path), "/")
+		content, err := os.ReadFile(filepath.Join(m.dir, f.Path))
+		is.NoErr(err)
+		got[name] = append(got[name], txtar.File{Name: "want/" + rest, Data: content})
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if *update {
+				s.setGolden(t, got[s.name])
+				return
+			}
+			want := s.golden()
+			if len(want) != len(got[s.name]) {
+				t.Errorf("%d files were generated, want %d", len(got[s.name]), len(want))
+			}
+			for _, f := range got[s.name] {
+				if want[f.Name] != string(f.Data) {
+					t.Errorf("%s differs; run go test ./generator -update and look at the change\n%s", f.Name, f.Data)
+				}
+			}
+		})
+	}
+
+	t.Run("gofmt", func(t *testing.T) {
+		is := is.New(t)
+		var paths []string
+		for _, f := range result.Files {
+			paths = append(paths, f.Path)
+		}
+		out, err := m.run(append([]string{"run", "cmd/gofmt", "-s", "-l"}, paths...)...)
+		is.NoErr(err)
+		is.Equal(out, "")
+	})
+	t.Run("compile", func(t *testing.T) {
+		out, err := m.run("vet", "-structtag=false", "./...")
+		if err != nil {
+			t.Fatalf("the generated code does not compile or vet:\n%s", out)
+		}
+		out, err = m.run("test", "./...")
+		if err != nil {
+			t.Fatalf("the tests in the scenarios fail:\n%s", out)
+		}
+	})
+	t.Run("unchanged", func(t *testing.T) {
+		is := is.New(t)
+		again, err := generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./..."}, Env: m.env()})
+		is.NoErr(err)
+		is.Equal(len(again.Files), len(result.Files))
+		is.Equal(again.Stale(), nil) // the second run finds the same output, with the first one in place
+	})
+}
+
+// TestGenerate_7_4_Diagnostics runs the generator over all wrong scenarios at
+// once, and compares the problems of each with the expected ones.
+func TestGenerate_7_4_Diagnostics(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newModule(t)
+	scenarios := m.scenarios("bad")
+
+	_, err := generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./..."}, Env: m.env()})
+	var source *generator.SourceError
+	is.True(errors.As(err, &source))
+	got := make(map[string]string)
+	for _, d := range source.Diagnostics {
+		name, rest, _ := strings.Cut(filepath.ToSlash(d.String()), "/")
+		got[name] += rest + "\n"
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if *update {
+				s.setGolden(t, []txtar.File{{Name: "want", Data: []byte(got[s.name])}})
+				return
+			}
+			if want := s.golden()["want"]; got[s.name] != want {
+				t.Errorf("got\n%s\nwant\n%s", got[s.name], want)
+			}
+			delete(got, s.name)
+		})
+	}
+	if !*update && len(got) > 0 {
+		t.Errorf("problems outside the scenarios: %v", got)
+	}
+
+	sorted := slices.IsSortedFunc(source.Diagnostics, func(a, b generator.Diagnostic) int {
+		if a.File != b.File {
+			return strings.Compare(a.File, b.File)
+		}
+		return a.Line - b.Line
+	})
+	is.True(sorted)
+
+	// Nothing is written in any package, also where a package has no problem.
+	var written []string
+	is.NoErr(filepath.WalkDir(m.dir, func(path string, _ os.DirEntry, err error) error {
+		if filepath.Base(path) == "echoes_gen.go" {
+			written = append(written, path)
+		}
+		return err
+	}))
+	for _, path := range written {
+		if !strings.Contains(path, "handwritten") {
+			t.Errorf("%s was written", path)
+		}
+	}
+}
