@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package devserver
+
+import "syscall"
+
+func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func adoptOrphans() {}
+
+func endWithGoRun() {}
