@@ -1,0 +1,43 @@
+# Everything here needs only Go; what needs a database gets it from `pulse dev` (see `make help`).
+
+GO    ?= go
+PULSE := $(GO) run ./cmd/pulse dev
+TOOL  := $(GO) tool -modfile=.ci/tools/go.mod
+
+# Narrow a run with these: make test PKG=./pulse/... ARGS='-run TestPublish -count=1'
+PKG  ?= ./...
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-short lint generate check-generated bench clean
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Run the example service with a database of its own.
+	$(PULSE) -- $(GO) run ./examples/invoices
+
+test: ## Run go vet and all tests with the race detector, with a database of their own.
+	$(PULSE) -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race $(ARGS) $(PKG)'
+
+test-short: ## Run the tests that need no database.
+	$(GO) test -short $(ARGS) $(PKG)
+
+lint: ## Check the code with go vet, staticcheck, gofumpt and the rules of the house.
+	$(GO) vet $(PKG)
+	$(TOOL) staticcheck $(PKG)
+	.ci/check-format $(TOOL) gofumpt
+	.ci/check-house
+
+generate: ## Write all generated files anew.
+	$(GO) generate ./...
+
+check-generated: ## Fail if a generated file is not up to date.
+	.ci/check-generated $(GO)
+
+bench: ## Run the benchmarks, with a database of their own.
+	$(PULSE) -- $(GO) test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
+
+clean: ## Remove built files. The database server in the user's cache directory stays.
+	rm -rf bin dist
+	find . -name '*.test' -type f -delete -o -name '*.prof' -type f -delete -o -name '*.out' -type f -delete
