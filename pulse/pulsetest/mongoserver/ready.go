@@ -41,6 +41,9 @@ func portTakenError(port int) error {
 func Check(ctx context.Context, uri string) error {
 	parsed, err := connstring.ParseAndValidate(uri)
 	if err != nil {
+		if strings.Contains(uri, "@") {
+			return errors.New("not a MongoDB connection string") // the cause may quote the password
+		}
 		return fmt.Errorf("not a MongoDB connection string: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)

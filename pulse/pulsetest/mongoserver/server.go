@@ -27,8 +27,9 @@ const (
 type Options struct {
 	// Port to listen on, at 127.0.0.1. 0, the default, takes a free one.
 	Port int
-	// StoragePath is a directory that keeps the data; it is created if missing and stays after Stop. Empty,
-	// the default, is a temporary directory that Stop removes.
+	// StoragePath is a directory that keeps the data; it is created if missing and stays after Stop. Only
+	// one server at a time can use it (a file beside it, with .lock at the end of its name, guards that).
+	// Empty, the default, is a temporary directory that Stop removes.
 	StoragePath string
 	// Standalone leaves the replica set away: no change streams, no transactions.
 	Standalone bool
@@ -191,8 +192,9 @@ func (s *Server) launch(ctx context.Context) error {
 // workDir is what belongs to one server on the disk: its log, its lock and, unless the caller has a place
 // of their own for it, its data.
 type workDir struct {
-	path, data string
-	unlock     func()
+	path, data  string
+	unlock      func()
+	releaseData func() // of a storage path that is the caller's; nil otherwise
 }
 
 // workDirPrefix starts the names of the temporary directories, so that leftovers are recognized.
@@ -233,6 +235,16 @@ func newWorkDir(storage string) (*workDir, error) {
 	if err := os.MkdirAll(d.data, 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the storage directory: %w", err), d.remove())
 	}
+	if storage != "" {
+		release, err := lockFile(d.data + ".lock")
+		if errors.Is(err, errLocked) {
+			return nil, errors.Join(fmt.Errorf("the storage %s is in use by another server: stop that one, or choose another place", d.data), d.remove())
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock the storage: %w", err), d.remove())
+		}
+		d.releaseData = release
+	}
 	// An explicit, empty configuration file keeps settings that lie around in the working directory out.
 	if err := os.WriteFile(d.configPath(), nil, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the configuration: %w", err), d.remove())
@@ -246,6 +258,9 @@ func (d *workDir) configPath() string { return filepath.Join(d.path, "server.tom
 func (d *workDir) remove() error {
 	err := os.RemoveAll(d.path)
 	d.unlock()
+	if d.releaseData != nil {
+		d.releaseData()
+	}
 	return err
 }
 

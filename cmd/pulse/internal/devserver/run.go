@@ -144,13 +144,14 @@ func (r *runner) stopServices() error {
 // stayUp serves until somebody wants the end, which is what this mode is for and so no failure.
 func (r *runner) stayUp() int {
 	ended := r.serviceEnded()
+	if ended == nil {
+		// The settings are the user's own and may hold a password: they are not repeated.
+		r.say("there is nothing to start")
+		return 0
+	}
 	for _, e := range r.env {
 		name, value, _ := strings.Cut(e, "=")
 		_, _ = fmt.Fprintf(r.cfg.Stdout, "export %s='%s'\n", name, value)
-	}
-	if ended == nil {
-		r.say("there is nothing to start; put a command after -- to run it with these settings")
-		return 0
 	}
 	r.say("use it in another terminal with the line above; Ctrl-C stops it")
 	select {
