@@ -201,7 +201,7 @@ func read(cfg Config) (*run, error) {
 		if p.Old.Err != nil {
 			return nil, fmt.Errorf("reading the generated file: %w", p.Old.Err)
 		}
-		if len(listeners) > 0 && p.Types != nil && p.TypesInfo != nil {
+		if len(listeners) > 0 && !p.Broken && p.Types != nil && p.TypesInfo != nil {
 			out.model = resolve.Resolve(set, p, listeners, &r.problems)
 		}
 	}
@@ -213,6 +213,9 @@ func read(cfg Config) (*run, error) {
 func (r *run) scan(p *load.Package) []directive.Listener {
 	var out []directive.Listener
 	for _, syntax := range p.Syntax {
+		if p.Unparsed[p.FileOf(syntax)] {
+			continue // where a comment stands in it is anybody's guess
+		}
 		file := directive.File{Fset: p.Fset, Syntax: syntax}
 		if c := load.Constraint(p.FileOf(syntax), syntax); c != "" {
 			file.Ineffective = fmt.Sprintf("%s limits the file to certain builds, and generated code is part of all", c)

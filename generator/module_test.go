@@ -64,9 +64,10 @@ func withoutTools(gomod string) string {
 	return strings.Join(out, "")
 }
 
-// env makes the go command complete go.mod by itself, and ignore workspaces.
+// env keeps the settings of the surroundings away: flags, workspaces and any
+// search for modules, which all are in go.mod.
 func (m *module) env() []string {
-	return append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "PWD="+m.dir)
+	return append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "PWD="+m.dir)
 }
 
 func (m *module) read(path string) string {

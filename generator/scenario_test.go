@@ -2,6 +2,7 @@ package generator_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +46,7 @@ func TestGenerate_7_2_Golden(t *testing.T) {
 			}
 			for _, f := range got[s.name] {
 				if want[f.Name] != string(f.Data) {
-					t.Errorf("%s differs; run go test ./generator -update and look at the change\n%s", f.Name, f.Data)
+					t.Errorf("%s differs: %s\nrun go test ./generator -update and look at the change", f.Name, firstDifference(string(f.Data), want[f.Name]))
 				}
 			}
 		})
@@ -80,6 +81,24 @@ func TestGenerate_7_2_Golden(t *testing.T) {
 	})
 }
 
+// firstDifference shows the first line in which two texts differ.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		var a, b string
+		if i < len(g) {
+			a = g[i]
+		}
+		if i < len(w) {
+			b = w[i]
+		}
+		if a != b || i >= len(g) || i >= len(w) {
+			return fmt.Sprintf("line %d\ngot  %s\nwant %s", i+1, a, b)
+		}
+	}
+	return "no difference"
+}
+
 // TestGenerate_7_4_Diagnostics runs the generator over all wrong scenarios at
 // once, and compares the problems of each with the expected ones.
 func TestGenerate_7_4_Diagnostics(t *testing.T) {
@@ -103,7 +122,7 @@ func TestGenerate_7_4_Diagnostics(t *testing.T) {
 				return
 			}
 			if want := s.golden()["want"]; got[s.name] != want {
-				t.Errorf("got\n%s\nwant\n%s", got[s.name], want)
+				t.Errorf("%s", firstDifference(got[s.name], want))
 			}
 			delete(got, s.name)
 		})

@@ -80,13 +80,14 @@ func (l *List) Add(pos token.Position, message, fix string) {
 func (l *List) Len() int { return len(l.items) }
 
 // Sorted returns the problems by file, line and column. Paths below dir are
-// made relative to it, which is how the go command prints them.
+// made relative to it, which is how the go command prints them, also where a
+// message of the type checker quotes one.
 func (l *List) Sorted(dir string) []Diagnostic {
 	out := make([]Diagnostic, 0, len(l.items))
 	for _, e := range l.items {
 		out = append(out, Diagnostic{
 			File: Relative(dir, e.file), Line: e.line, Column: e.column,
-			Message: e.message, Fix: e.fix,
+			Message: strings.ReplaceAll(e.message, dir+string(filepath.Separator), ""), Fix: e.fix,
 		})
 	}
 	slices.SortStableFunc(out, func(a, b Diagnostic) int {

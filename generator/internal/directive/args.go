@@ -14,36 +14,38 @@ import (
 func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 	args, err := d.ParseArgs()
 	if err != nil {
-		s.report(d.ArgsPos, fmt.Sprintf("//%s:%s: a quote is not closed", d.Tool, d.Name), `quote a whole argument, like "topic=order created", or nothing`)
+		s.report(d.ArgsPos, fmt.Sprintf("//%s:%s: a quote is not closed", d.Tool, d.Name), `write topic=order.created, or "topic=order created" when it has blanks`)
 		return
 	}
 	given := make(map[Key]Setting)
 	bad := make(map[Key]bool)
-	for i, arg := range args {
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
 		if strings.HasPrefix(arg.Arg, "//") || strings.HasPrefix(arg.Arg, "/*") || strings.HasPrefix(arg.Arg, "#") {
 			s.report(arg.Pos, "a directive has no room for a comment", "move the text to the doc comment above it")
 			break
 		}
 		name, value, hasValue := strings.Cut(arg.Arg, "=")
 		if !hasValue || name == "" || value == "" {
-			next := ""
-			if i+1 < len(args) {
-				next = args[i+1].Arg
-			}
-			if key, ok := s.malformed(arg, name, next); ok {
-				bad[key] = true
-			}
-			if hasValue && name != "" && next != "" && !strings.Contains(next, "=") || strings.HasPrefix(next, "=") {
-				break // what follows belongs to this argument
-			}
+			key, used := s.malformed(args[i:], name)
+			bad[key] = true
+			i += used - 1
 			continue
 		}
 		if strings.ContainsAny(value[:1], "\"'`") {
-			s.report(arg.Pos, fmt.Sprintf("%s: the value is quoted", name), fmt.Sprintf("write %s=%s", name, strings.Trim(value, "\"'`")))
+			quote := value[:1]
 			bad[Key(name)] = true
-			if strings.Count(value, value[:1]) < 2 {
-				break // the rest of the quoted text follows
+			// A quote in the middle does not hold blanks together: take what was meant.
+			for strings.Count(value, quote) < 2 && i+1 < len(args) {
+				i++
+				value += " " + args[i].Arg
 			}
+			plain := strings.Trim(value, quote)
+			fix := fmt.Sprintf("write %s=%s", name, plain)
+			if strings.Contains(plain, " ") {
+				fix = fmt.Sprintf("a quote encloses key and value: write %q", name+"="+plain)
+			}
+			s.report(arg.Pos, fmt.Sprintf("%s: the value is quoted", name), fix)
 			continue
 		}
 		key, read, ok := s.findKey(arg.Pos, name, l.Kind)
@@ -77,27 +79,22 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 	}
 }
 
-// malformed reports an argument that is not key=value, and returns the key that
-// it was meant to set if that is clear.
-func (s *scanner) malformed(arg ast.DirectiveArg, name, next string) (Key, bool) {
+// malformed reports an argument that is not key=value. It returns the key that
+// it was meant to set, if that is clear, and how many of the arguments it was
+// spread over by blanks.
+func (s *scanner) malformed(args []ast.DirectiveArg, name string) (Key, int) {
+	arg := args[0]
+	name, _, _ = strings.Cut(name, ":")
 	for _, k := range keys {
-		key := string(k.key)
-		switch {
-		case !strings.EqualFold(name, key) && !strings.HasPrefix(strings.ToLower(arg.Arg), strings.ToLower(key)+":"):
-		case strings.Contains(arg.Arg, ":"):
-			value := arg.Arg[len(key)+1:]
-			if value == "" {
-				value = next
-			}
-			s.report(arg.Pos, fmt.Sprintf("%s is not key=value", arg.Arg), fmt.Sprintf("write %s=%s", key, value))
-			return k.key, true
-		case next != "" && (strings.HasPrefix(next, "=") || !strings.Contains(next, "=")):
-			s.report(arg.Pos, fmt.Sprintf("%s has no value", key), fmt.Sprintf("write %s=%s without blanks", key, strings.TrimPrefix(next, "=")))
-			return k.key, true
-		default:
-			s.report(arg.Pos, fmt.Sprintf("%s has no value", key), fmt.Sprintf("write %s=VALUE", key))
-			return k.key, true
+		if !strings.EqualFold(name, string(k.key)) {
+			continue
 		}
+		value, used := spread(args, name)
+		if value == "" {
+			value = "VALUE"
+		}
+		s.report(arg.Pos, fmt.Sprintf("%s is not followed by = and a value", name), fmt.Sprintf("write %s=%s", k.key, value))
+		return k.key, used
 	}
 	switch {
 	case strings.HasPrefix(arg.Arg, "="):
@@ -107,7 +104,31 @@ func (s *scanner) malformed(arg ast.DirectiveArg, name, next string) (Key, bool)
 	default:
 		s.report(arg.Pos, fmt.Sprintf("%q is not key=value", arg.Arg), fmt.Sprintf("write topic=%s if it is the topic", arg.Arg))
 	}
-	return "", false
+	return "", 1
+}
+
+// spread finds the value in "key = value", "key= value", "key =value", "key:
+// value" and "key:value", and how many arguments that takes.
+func spread(args []ast.DirectiveArg, name string) (value string, used int) {
+	sign := false
+	for i, arg := range args {
+		text := arg.Arg
+		if i == 0 {
+			text = text[len(name):]
+		} else if strings.Contains(strings.TrimLeft(text, "="), "=") {
+			return "", i // the next setting
+		}
+		if rest := strings.TrimLeft(text, "=:"); rest != text {
+			sign, text = true, rest
+		}
+		switch {
+		case text != "" && (sign || i == 1):
+			return text, i + 1
+		case i >= 2:
+			return "", 1
+		}
+	}
+	return "", min(len(args), 1)
 }
 
 func (s *scanner) findKey(pos token.Pos, name string, kind Kind) (Key, func(string) (any, *problem), bool) {

@@ -21,7 +21,9 @@ var slip = regexp.MustCompile(`^(//|/\*)(\s*)([A-Za-z]+)(\s*:\s*|\s+)([A-Za-z0-9
 func (s *scanner) recognize(c *ast.Comment, onMethod bool) (ast.Directive, Kind) {
 	d, ok := ast.ParseDirective(c.Pos(), c.Text)
 	if !ok {
-		s.reportSlip(c, onMethod)
+		if s.file.Ineffective == "" {
+			s.reportSlip(c, onMethod)
+		}
 		return d, ""
 	}
 	switch {
@@ -75,6 +77,7 @@ func (s *scanner) reportSlip(c *ast.Comment, onMethod bool) {
 	if rest != "" {
 		want += " " + rest
 	}
+	text = firstLine(c.Text)
 	var why string
 	switch {
 	case open == "/*":

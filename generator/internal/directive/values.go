@@ -18,8 +18,8 @@ func topicValue(s string) (any, *problem) {
 		return nil, &problem{"topic is not valid UTF-8", "use text"}
 	case strings.HasSuffix(s, ",") || strings.HasSuffix(s, ";"):
 		return nil, &problem{fmt.Sprintf("topic %q ends with %q", s, s[len(s)-1:]), "settings are separated by spaces alone"}
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
-		return nil, &problem{fmt.Sprintf("topic %q contains blanks or control characters", s), "use a name like order.created"}
+	case strings.TrimSpace(s) != s || strings.ContainsFunc(s, unicode.IsControl):
+		return nil, &problem{fmt.Sprintf("topic %q begins or ends with a blank, or contains control characters", s), "use a name like order.created"}
 	}
 	return s, nil
 }

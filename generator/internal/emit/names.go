@@ -79,6 +79,9 @@ func (n *names) imports() jen.Code {
 			std = append(std, spec)
 		}
 	}
+	if len(std)+len(other) == 1 {
+		return jen.Id("import").Add(append(std, other...)...).Line()
+	}
 	if len(std) > 0 && len(other) > 0 {
 		std = append(std, jen.Line())
 	}

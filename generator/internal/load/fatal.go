@@ -33,6 +33,23 @@ func fatalError(e packages.Error) (token.Position, bool) {
 	}
 }
 
+// placeOf finds a place for an error of the go command that has none: the import
+// that closes a cycle, or else the first file of the package.
+func placeOf(p *packages.Package, e packages.Error) token.Position {
+	for _, file := range p.Syntax {
+		for _, spec := range file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err == nil && strings.Contains(e.Msg, "import stack: [") && strings.Contains(e.Msg, " "+path+" ") {
+				return p.Fset.Position(spec.Pos())
+			}
+		}
+	}
+	if len(p.GoFiles) > 0 {
+		return token.Position{Filename: p.GoFiles[0], Line: 1, Column: 1}
+	}
+	return token.Position{Filename: p.Dir}
+}
+
 func message(e packages.Error) string {
 	msg := strings.TrimSpace(e.Msg)
 	if e.Kind == packages.ParseError {

@@ -65,9 +65,10 @@ type Package struct {
 	// Excluded are the files that this build leaves out, or that only tests use,
 	// as far as they mention a directive.
 	Excluded []Excluded
-	// Broken says that a problem was recorded which makes declarations of this
-	// package unreliable.
-	Broken bool
+	// Broken says that a problem was recorded which makes the types of this
+	// package unreliable. Unparsed are the files with a syntax error.
+	Broken   bool
+	Unparsed map[string]bool
 	// declared and imported are the names of declarations and of imports in test
 	// files and files of other platforms.
 	declared, imported map[string]bool
@@ -166,13 +167,23 @@ func newPackage(p *packages.Package, problems *diag.List) *Package {
 	if p.Dir == "" && len(p.GoFiles) > 0 {
 		p.Dir = filepath.Dir(p.GoFiles[0])
 	}
-	before := problems.Len()
 	for _, e := range p.Errors {
-		if pos, fatal := fatalError(e); fatal {
-			problems.Add(pos, message(e), fix(e))
+		pos, fatal := fatalError(e)
+		if !fatal {
+			continue
 		}
+		out.Broken = true
+		if e.Kind == packages.ParseError {
+			if out.Unparsed == nil {
+				out.Unparsed = make(map[string]bool)
+			}
+			out.Unparsed[pos.Filename] = true
+		}
+		if pos.Filename == "" {
+			pos = placeOf(p, e)
+		}
+		problems.Add(pos, message(e), fix(e))
 	}
-	out.Broken = problems.Len() > before
 	if p.Dir == "" {
 		return out
 	}

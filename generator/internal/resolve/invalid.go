@@ -11,17 +11,19 @@ import (
 	"github.com/orionjs/orion-go/generator/internal/load"
 )
 
+const mustCompile = "what a listener takes has to compile before anything is generated"
+
 // invalid reports why a part of an annotated method has no type: what the type
 // checker says there, or else the imports that cannot be resolved.
 func (r *resolver) invalid(node ast.Node, what string) {
 	if errs := r.set.TypeErrorsIn(node.Pos(), node.End()); len(errs) > 0 {
 		for _, e := range errs {
-			r.problems.Add(e.Pos, e.Message, "")
+			r.problems.Add(e.Pos, e.Message, mustCompile)
 		}
 		return
 	}
 	if !r.imports() {
-		r.report(node.Pos(), what+" cannot be resolved", "make the declaration compile")
+		r.report(node.Pos(), what+" cannot be resolved", mustCompile)
 	}
 }
 
@@ -31,15 +33,16 @@ func (r *resolver) invalidField(field *types.Var, declared ...token.Pos) {
 	if field != nil {
 		declared = append(declared, field.Pos())
 	}
+	r.misses++
 	found := false
 	for _, pos := range declared {
 		for _, e := range r.set.TypeErrorsOnLine(r.at(pos)) {
-			r.problems.Add(e.Pos, e.Message, "")
+			r.problems.Add(e.Pos, e.Message, mustCompile)
 			found = true
 		}
 	}
 	if !found && !r.imports() {
-		r.problems.Add(r.where(field), fmt.Sprintf("the type of %s cannot be resolved", r.pathString()), "make its declaration compile")
+		r.problems.Add(r.where(field), fmt.Sprintf("the type of %s cannot be resolved", r.pathString()), mustCompile)
 	}
 }
 
@@ -88,8 +91,6 @@ func hasInvalid(t types.Type) bool {
 				return true
 			}
 		}
-		b, ok := t.Underlying().(*types.Basic)
-		return ok && b.Kind() == types.Invalid
 	}
 	return false
 }

@@ -46,7 +46,12 @@ type resolver struct {
 
 	// types has a *Type for every type that was looked at, nil in it for those
 	// that cannot be decoded.
-	types   typeutil.Map
+	types typeutil.Map
+	// failed are structs that cannot be decoded because of their fields: those are
+	// reported once, while other types are reported wherever they are used.
+	failed typeutil.Map
+	// misses counts what could not be decoded, reported or not.
+	misses  int
 	guarded typeutil.Map
 	// path leads from the parameter type to what is looked at, and param is where
 	// the parameter stands in the source.
@@ -117,7 +122,7 @@ func (r *resolver) checkService(s *Service) {
 	if obj == nil || len(index) > 1 {
 		return // promoted from an embedded type: the generated one hides it
 	}
-	r.report(obj.Pos(), fmt.Sprintf("%s has a %s of its own, which is the name of the generated method", s.Named.Obj().Name(), generated),
+	r.report(obj.Pos(), fmt.Sprintf("%s has its own %s, which is the name of the generated method", s.Named.Obj().Name(), generated),
 		"rename it, or remove it if it was copied from generated code")
 }
 

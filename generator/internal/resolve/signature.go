@@ -34,13 +34,13 @@ func (r *resolver) method(l directive.Listener) *method {
 	decl := l.Decl
 	if errs := r.set.TypeErrorsIn(decl.Pos(), decl.Type.End()); len(errs) > 0 {
 		for _, e := range errs {
-			r.problems.Add(e.Pos, e.Message, "")
+			r.problems.Add(e.Pos, e.Message, mustCompile)
 		}
 		return nil
 	}
 	fn, ok := r.pkg.TypesInfo.Defs[decl.Name].(*types.Func)
 	if !ok {
-		r.report(decl.Name.Pos(), fmt.Sprintf("the type of method %s cannot be resolved", decl.Name.Name), "make its declaration compile")
+		r.report(decl.Name.Pos(), fmt.Sprintf("the type of method %s cannot be resolved", decl.Name.Name), mustCompile)
 		return nil
 	}
 	sig := fn.Signature()
@@ -133,7 +133,7 @@ func (r *resolver) rightSignature(l directive.Listener, sig *types.Signature) st
 	ctx, arg, payload := "ctx", "", "P"
 	for i := range sig.Params().Len() {
 		p := sig.Params().At(i)
-		if isContext(p.Type()) {
+		if resemblesContext(p.Type()) {
 			if p.Name() != "" && p.Name() != "_" {
 				ctx = p.Name()
 			}
@@ -191,6 +191,13 @@ func (r *resolver) source(recv *ast.FieldList) string {
 }
 
 func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
+
+// resemblesContext reports whether a type was meant as the context: it is one,
+// or an interface or struct with the methods of one.
+func resemblesContext(t types.Type) bool {
+	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "Deadline")
+	return isContext(t) || obj != nil
+}
 
 // isNamed reports whether t, behind aliases, is the named type.
 func isNamed(t types.Type, path, name string) bool {

@@ -19,22 +19,20 @@ type candidate struct {
 // inline, and of two fields with one key the outer one wins.
 func (r *resolver) structType(t types.Type, s *types.Struct, named *types.Named, field *types.Var) *Type {
 	out := &Type{Go: t, Form: Struct}
-	before := r.problems.Len()
-	found := r.fields(out, s, nil, []types.Type{t})
-	if r.problems.Len() > before {
-		return nil
+	if named != nil {
+		r.guard(named)
 	}
+	before := r.misses
+	found := r.fields(out, s, nil, []types.Type{t})
 	if len(found) == 0 && out.Rest == nil && s.NumFields() > 0 && allUnexported(s) {
 		return r.unsupported(field, fmt.Sprintf("%s has no exported field, so nothing can be decoded into it", r.short(t)), leaveOut)
 	}
 	out.Fields = r.dominant(found)
-	if r.problems.Len() > before {
+	if r.misses > before {
+		r.failed.Set(t, true)
 		return nil
 	}
 	addSpellings(out.Fields)
-	if named != nil {
-		r.guard(named)
-	}
 	return out
 }
 
@@ -61,6 +59,7 @@ func (r *resolver) fields(out *Type, s *types.Struct, prefix []Step, inlining []
 		r.within("."+v.Name(), func() { t = r.resolveField(v.Type(), v) })
 		r.hint = r.hint[:len(r.hint)-1]
 		if t == nil {
+			r.misses++
 			continue
 		}
 		f := &Field{Key: tag.key, Type: t, Required: tag.required, Path: appendStep(prefix, step)}

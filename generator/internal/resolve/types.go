@@ -62,7 +62,6 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	named, isNamed := types.Unalias(t).(*types.Named)
 	if isNamed {
 		if !r.nameable(named, field) {
-			r.types.Set(t, (*Type)(nil))
 			return nil
 		}
 		r.hint = append(r.hint, named.Obj().Name())
@@ -71,11 +70,16 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	r.seen++
 	order := r.seen
 	out := &Type{Go: t, Form: pending}
-	r.types.Set(t, out)
+	if isNamed {
+		r.types.Set(t, out) // every type that contains itself does so through a name
+	}
 
 	content := r.content(t, named, field)
 	if content == nil {
-		r.types.Set(t, (*Type)(nil))
+		r.types.Delete(t)
+		if r.failed.At(t) != nil {
+			r.types.Set(t, (*Type)(nil))
+		}
 		return nil
 	}
 	fn := out.Func
@@ -91,6 +95,7 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	}
 	*out = *content
 	out.Func = fn
+	r.types.Set(t, out)
 	return out
 }
 
@@ -232,9 +237,13 @@ func (r *resolver) selfDecoding(t types.Type, named *types.Named) *Type {
 
 // unsupported reports a type that cannot be decoded, with the way to it.
 func (r *resolver) unsupported(field *types.Var, message, fix string) *Type {
-	if len(r.path) > 1 {
+	if strings.Join(r.path[1:], "") != "" {
 		message = r.pathString() + ": " + message
 	}
+	if field == nil && fix == leaveOut {
+		fix = "use another type"
+	}
+	r.misses++
 	r.problems.Add(r.where(field), message, fix)
 	return nil
 }
