@@ -1,0 +1,276 @@
+package echoes
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+)
+
+// check collects every problem that can be found without I/O (spec 7.6).
+type check struct {
+	cfg      Config
+	defaults Settings
+	problems []Problem
+}
+
+func (c *check) add(p Problem) { c.problems = append(c.problems, p) }
+
+func (c *check) config(format string, args ...any) {
+	c.add(Problem{Text: fmt.Sprintf(format, args...)})
+}
+
+// routes checks what Config says of transports.
+func (c *check) routes() {
+	if c.cfg.Pulse == nil && c.cfg.Kafka == nil {
+		c.config("no transport is configured: set Config.Pulse or Config.Kafka")
+	}
+	for _, r := range []struct{ field, value, prefix string }{
+		{"ConsumeFrom", string(c.cfg.ConsumeFrom), "From"}, {"PublishTo", string(c.cfg.PublishTo), "To"},
+	} {
+		if r.value == "" {
+			continue
+		}
+		if !transportName(r.value) {
+			c.config("Config.%s is %q: use %[3]sPulse, %[3]sKafka or %[3]sBoth", r.field, r.value, r.prefix)
+			continue
+		}
+		for _, name := range c.missing(r.value) {
+			c.config("Config.%s selects %s, which is not configured: set Config.%s or change Config.%[1]s", r.field, r.value, field(name))
+		}
+	}
+}
+
+func transportName(s string) bool {
+	return s == transportPulse || s == transportKafka || s == transportBoth
+}
+
+func field(transport string) string {
+	if transport == transportKafka {
+		return "Kafka"
+	}
+	return "Pulse"
+}
+
+// missing returns the transports that a selection needs and Config lacks. When
+// Config has none at all, that is reported once and not here.
+func (c *check) missing(selection string) []string {
+	var names []string
+	if selection != transportKafka && c.cfg.Pulse == nil && c.cfg.Kafka != nil {
+		names = append(names, transportPulse)
+	}
+	if selection != transportPulse && c.cfg.Kafka == nil && c.cfg.Pulse != nil {
+		names = append(names, transportKafka)
+	}
+	return names
+}
+
+// byDefault is the transport of ConsumeFrom and PublishTo when they are empty.
+func (c Config) byDefault() string {
+	if c.Kafka != nil {
+		return transportKafka
+	}
+	return transportPulse
+}
+
+func (c Config) consumeFrom() string {
+	if c.ConsumeFrom == "" {
+		return c.byDefault()
+	}
+	return string(c.ConsumeFrom)
+}
+
+func (c Config) publishTo() string {
+	if c.PublishTo == "" {
+		return c.byDefault()
+	}
+	return string(c.PublishTo)
+}
+
+// source returns where l consumes from.
+func (c Config) source(l Listener) string {
+	if l.settings.Transport != nil {
+		return *l.settings.Transport
+	}
+	return c.consumeFrom()
+}
+
+// services checks that every service is there and listens to something.
+func (c *check) services(services []Service, listeners [][]Listener) {
+	for i, s := range services {
+		switch {
+		case isNil(s):
+			c.config("service %d (%T) is nil: pass a value to echoes.New", i+1, s)
+		case len(listeners[i]) == 0:
+			c.config("service %T has no listener: annotate a method with //echoes:event or //echoes:batch and run echoesgen, or remove it", s)
+		}
+	}
+}
+
+func isNil(s Service) bool {
+	if s == nil {
+		return true
+	}
+	v := reflect.ValueOf(s)
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Func:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
+
+// topics checks that each topic is handled once, over all services: an event is
+// delivered once to a consumer group.
+func (c *check) topics(listeners []Listener) {
+	first := map[string]Listener{}
+	for _, l := range listeners {
+		if l.topic == "" {
+			continue
+		}
+		if other, ok := first[l.topic]; ok {
+			where := Problem{Position: other.position, Method: other.method, Text: ""}.String()
+			if where == "" {
+				where = "another listener"
+			}
+			c.add(l.about("the topic is handled already, by %s: let one method handle it and call both, or give one service another consumer group", trimColon(where)))
+			continue
+		}
+		first[l.topic] = l
+	}
+}
+
+func trimColon(s string) string {
+	if n := len(s); n > 1 && s[n-2:] == ": " {
+		return s[:n-2]
+	}
+	return s
+}
+
+// listener checks one listener, and returns its settings in force.
+func (c *check) listener(l Listener) Settings {
+	wrong := func(format string, args ...any) { c.add(l.about(format, args...)) }
+	switch {
+	case l.kind == "":
+		wrong("the listener is empty: make it with echoes.On, OnItem or OnBatch")
+		return Settings{}
+	case l.topic == "":
+		wrong("the topic is empty: add topic=")
+	}
+	if l.handle == nil {
+		wrong("the listener has no handler or no decoder: run echoesgen again")
+	}
+	if l.kind == KindBatch && l.size < 1 {
+		wrong("batchSize=%d: must be at least 1; 50 to 100 is a good start", l.size)
+	}
+	c.transport(l, wrong)
+	for _, text := range badValues(l.settings) {
+		wrong("%s", text)
+	}
+	s := c.merge(l)
+	c.combinations(l, s, wrong)
+	return s
+}
+
+// transport checks where the listener consumes from, and what that excludes.
+func (c *check) transport(l Listener, wrong func(string, ...any)) {
+	source := c.cfg.source(l)
+	if own := l.settings.Transport; own != nil {
+		if !transportName(*own) {
+			wrong("transport=%s: use pulse, kafka or both", *own)
+			return
+		}
+		for _, name := range c.missing(*own) {
+			wrong("transport=%s, but %s is not configured: set Config.%s or change the annotation", *own, name, field(name))
+		}
+	}
+	if l.kind == KindBatch && source != transportPulse && transportName(source) {
+		why := "transport=" + source
+		switch {
+		case l.settings.Transport != nil:
+		case c.cfg.ConsumeFrom == "":
+			why = "Config.ConsumeFrom is empty, which means Kafka because Config.Kafka is set"
+		default:
+			why = "Config.ConsumeFrom is " + source
+		}
+		wrong("a batch is received over Pulse only, and this one would be consumed from Kafka (%s): add transport=pulse to the annotation, or set Config.ConsumeFrom to FromPulse", why)
+	}
+	if source == transportKafka && l.kind != KindBatch {
+		s := l.settings
+		for _, o := range []struct {
+			key   string
+			given bool
+			what  string
+		}{
+			{"ordered", s.Ordered != nil, "Kafka keeps the order within a partition, and nothing else"},
+			{"offsetReset", s.OffsetReset != nil, "on Kafka a new group starts at the beginning of the topic"},
+			{"delivery", s.Delivery != nil, "Kafka delivers at least once"},
+			{"retryDelay", s.RetryDelay != nil, "on Kafka a failed event is published again at once"},
+		} {
+			if o.given {
+				wrong("%s has no effect because the event is consumed from Kafka only (%s): remove it, or add transport=pulse", o.key, o.what)
+			}
+		}
+	}
+}
+
+// badValues lists the options whose values are wrong by themselves.
+func badValues(s Settings) []string {
+	var texts []string
+	wrong := func(format string, args ...any) { texts = append(texts, fmt.Sprintf(format, args...)) }
+	if v := s.OffsetReset; v != nil && *v != offsetLatest && *v != offsetEarliest {
+		wrong("offsetReset=%s: use latest or earliest", *v)
+	}
+	if v := s.Delivery; v != nil && *v != atLeastOnce && *v != atMostOnce {
+		wrong("delivery=%s: use at-least-once or at-most-once", *v)
+	}
+	if v := s.OnInvalid; v != nil && *v != invalidFail && *v != invalidSkip {
+		wrong("onInvalid=%s: use fail or skip", *v)
+	}
+	if v := s.ExecutionVersion; v != nil && *v != 1 && *v != 2 {
+		wrong("executionVersion=%d: must be 1 or 2", *v)
+	}
+	for _, n := range []struct {
+		key   string
+		value *int
+		least int
+	}{{"maxRetries", s.MaxRetries, 0}, {"configVersion", s.ConfigVersion, 0}, {"maxConcurrency", s.MaxConcurrency, 1}} {
+		switch {
+		case n.value == nil:
+		case *n.value < n.least:
+			wrong("%s=%d: must be at least %d", n.key, *n.value, n.least)
+		case *n.value > math.MaxInt32:
+			wrong("%s=%d: must be at most %d", n.key, *n.value, math.MaxInt32)
+		}
+	}
+	if v := s.RetryDelay; v != nil && *v < 0 {
+		wrong("retryDelay=%v: must not be negative", *v)
+	}
+	if v := s.RetryBackoffMultiplier; v != nil && !(*v > 0 && *v <= math.MaxFloat64) {
+		wrong("retryBackoffMultiplier=%v: must be a finite number above 0; 1 keeps the delay constant", *v)
+	}
+	return texts
+}
+
+// lastDate bounds delays: now and the delay together may not pass the last date
+// that every client of a group can read, 8.64e15 ms (spec 2.4). The year 2100
+// stands for now.
+const lastDate = 8.64e15 - 4.1e12
+
+// longestDelay returns the longest delay, in milliseconds, that s can lead to.
+func longestDelay(s Settings) float64 {
+	retries, delay, factor := 3, time.Second, 2.0
+	if s.MaxRetries != nil {
+		retries = *s.MaxRetries
+	}
+	if s.RetryDelay != nil {
+		delay = *s.RetryDelay
+	}
+	if s.RetryBackoffMultiplier != nil {
+		factor = *s.RetryBackoffMultiplier
+	}
+	if retries < 1 || delay <= 0 || s.Delivery != nil && *s.Delivery == atMostOnce {
+		return 0
+	}
+	return float64(delay) / float64(time.Millisecond) * math.Max(1, math.Pow(factor, float64(retries-1)))
+}

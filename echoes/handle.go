@@ -1,0 +1,68 @@
+package echoes
+
+import (
+	"context"
+	"sync"
+)
+
+type handlerKey struct{}
+
+// inHandler reports whether ctx comes from a handler of an App.
+func inHandler(ctx context.Context) bool { return ctx.Value(handlerKey{}) != nil }
+
+// handler returns what a carrier calls for an attempt of r. Everything that
+// belongs around the handlers of all listeners and transports goes here.
+func (a *App) handler(r Receiver) func(context.Context, []Message) error {
+	skip := r.kind == KindBatch && equals(r.InForce.OnInvalid, invalidSkip)
+	return func(ctx context.Context, ms []Message) error {
+		ctx = context.WithValue(ctx, handlerKey{}, true)
+		if !skip {
+			return r.handle(ctx, ms, nil)
+		}
+		var invalid []*DecodeError
+		err := r.handle(ctx, ms, func(e *DecodeError) { invalid = append(invalid, e) })
+		// Only a batch that succeeds is without its invalid items for good.
+		if err == nil && len(invalid) > 0 {
+			a.skip(&InvalidItemsError{Topic: r.topic, Method: r.method, Position: r.position, Total: len(ms), Items: invalid})
+		}
+		return err
+	}
+}
+
+func (a *App) skip(e *InvalidItemsError) {
+	a.skipped.add(e.Topic, len(e.Items))
+	ids := make([]string, len(e.Items))
+	for i, item := range e.Items {
+		ids[i] = item.EventID
+	}
+	a.cfg.Logger.Warn("echoes: undecodable items were left out of a batch",
+		"topic", e.Topic, "listener", e.Position, "left_out", len(e.Items), "of", e.Total, "first", e.Items[0].Error(), "events", ids)
+	if a.cfg.OnError != nil {
+		a.cfg.OnError(e)
+	}
+}
+
+// SkippedItems returns how many items of the topic OnInvalid("skip") has left
+// out of batches that succeeded, since New.
+func (a *App) SkippedItems(topic string) int { return a.skipped.get(topic) }
+
+// counts counts by name.
+type counts struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counts) add(name string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int{}
+	}
+	c.n[name] += n
+}
+
+func (c *counts) get(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[name]
+}
