@@ -32,7 +32,7 @@ type App struct {
 	services  []Service
 	byService [][]Listener
 	listeners []Listener
-	pulse     *pulseCarrier // nil when not configured
+	pulse     Carrier // nil when not configured
 	skipped   counts
 
 	mu      sync.Mutex
@@ -150,9 +150,6 @@ func (a *App) carrier(name string) Carrier {
 	if name == transportKafka {
 		return a.cfg.Kafka
 	}
-	if a.pulse == nil {
-		return nil
-	}
 	return a.pulse
 }
 
@@ -244,7 +241,9 @@ func (a *App) start(ctx context.Context) error {
 		}
 	}
 	if len(errs) == 0 {
-		a.setReady()
+		if !a.setReady() {
+			return ErrClosed
+		}
 		for _, carrier := range p.carriers {
 			if err := carrier.Start(ctx); err != nil {
 				fail(fmt.Errorf("echoes: start %s: %w", carrier.Name(), err))
@@ -275,10 +274,12 @@ func (a *App) opening(carrier Carrier) bool {
 }
 
 // setReady allows publishing, which handlers may do before Start has returned.
-func (a *App) setReady() {
+// It reports false when Close was called.
+func (a *App) setReady() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ready = true
+	a.ready = a.state != stateClosed
+	return a.ready
 }
 
 // Close ends the App: no event is taken any more, running handlers finish,
