@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,16 +15,32 @@ import (
 
 // Candidate is a pending delivery that may be claimed.
 type Candidate struct {
-	ID, AttemptID string
+	Format Format
+	// ID is the document that is claimed: the delivery, or in version 1 the attempt.
+	ID string
+	// DeliveryID is set in version 1, AttemptID in version 2.
+	DeliveryID, AttemptID string
 	// Attempts counts the claims so far.
 	Attempts int
 	EventIDs []string
 }
 
-// Candidates reads up to limit deliveries of the topic that are due, and tells whether there may be
+// Candidates reads up to limit deliveries of the topic and format that are due, and tells whether there may be
 // more. It neither sorts nor asks for one delivery at a time: replicas that take different parts of one
 // large answer meet each other less than replicas that all want the first.
-func (s *Store) Candidates(ctx context.Context, group, topic string, limit int) (due []Candidate, more bool, err error) {
+func (s *Store) Candidates(ctx context.Context, group, topic string, format Format, limit int) (due []Candidate, more bool, err error) {
+	read := s.candidatesV2
+	if format == V1 {
+		read = s.candidatesV1
+	}
+	due, n, err := read(ctx, group, topic, limit)
+	if err != nil {
+		return nil, false, fmt.Errorf("pulse: consumer group %s, topic %s: look for due deliveries: %w", group, topic, err)
+	}
+	return due, n == limit, nil
+}
+
+func (s *Store) candidatesV2(ctx context.Context, group, topic string, limit int) (due []Candidate, read int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := s.deliveries.Find(ctx,
@@ -39,19 +56,19 @@ func (s *Store) Candidates(ctx context.Context, group, topic string, limit int) 
 		}))
 	all, err := readAll(ctx, cursor, err, readCandidate)
 	if err != nil {
-		return nil, false, fmt.Errorf("pulse: consumer group %s, topic %s: look for due deliveries: %w", group, topic, err)
+		return nil, 0, err
 	}
 	for _, c := range all {
 		if c.ID != "" && c.AttemptID != "" && len(c.EventIDs) > 0 {
 			due = append(due, c)
 		}
 	}
-	return due, len(all) == limit, nil
+	return due, len(all), nil
 }
 
 func readCandidate(raw bson.Raw) Candidate {
 	f := parse(raw)
-	c := Candidate{ID: f.str("_id"), AttemptID: f.str("attemptId"), EventIDs: eventIDs(f)}
+	c := Candidate{Format: V2, ID: f.str("_id"), AttemptID: f.str("attemptId"), EventIDs: eventIDs(f)}
 	var ok bool
 	if c.Attempts, ok = f.int("attempt"); !ok {
 		c.AttemptID = "" // not a delivery that can be counted on
@@ -59,9 +76,9 @@ func readCandidate(raw bson.Raw) Candidate {
 	return c
 }
 
-// Claim takes the candidates that are still as they were read, under one token, and returns those that
+// Claim takes the candidates, all of one format, that are still as they were read, under one token, and returns those that
 // it won: one command, and a second one when another client was faster for some. That a candidate is
-// unchanged is proven by its attemptId, which every scheduled attempt gets anew.
+// unchanged is proven by its attemptId, which every scheduled attempt gets anew, or by its own ID.
 //
 // When the answer does not arrive, the claim may have been stored all the same: use Claimed.
 func (s *Store) Claim(ctx context.Context, candidates []Candidate, owner, token string, lease time.Duration) ([]Candidate, error) {
@@ -69,35 +86,43 @@ func (s *Store) Claim(ctx context.Context, candidates []Candidate, owner, token 
 	for i, c := range candidates {
 		ids[i], attemptIDs[i] = c.ID, c.AttemptID
 	}
-	update, cancel := s.deadline(ctx)
+	var n int64
+	var err error
+	if candidates[0].Format == V1 {
+		n, err = s.claimV1(ctx, ids, owner, token, lease)
+	} else {
+		n, err = s.claimV2(ctx, ids, attemptIDs, owner, token, lease)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("pulse: claim %d deliveries: %w", len(ids), err)
+	case int(n) == len(candidates):
+		return candidates, nil
+	case n == 0:
+		return nil, nil
+	default:
+		return s.Claimed(ctx, candidates, token)
+	}
+}
+
+func (s *Store) claimV2(ctx context.Context, ids, attemptIDs []string, owner, token string, lease time.Duration) (int64, error) {
+	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	res, err := s.deliveries.UpdateMany(update,
+	res, err := s.deliveries.UpdateMany(ctx,
 		bson.D{
 			{Key: "_id", Value: in(ids)},
 			{Key: "status", Value: delivery.StatusPending},
 			{Key: "attemptId", Value: in(attemptIDs)},
 		},
-		pipelineSet(bson.D{
-			{Key: "status", Value: delivery.StatusProcessing},
-			{Key: "attempt", Value: bson.D{{Key: "$add", Value: bson.A{"$attempt", int32(1)}}}},
-			{Key: "startedAt", Value: "$$NOW"},
-			{Key: "lockOwner", Value: literal(owner)},
-			{Key: "lockToken", Value: literal(token)},
-			{Key: "lockedAt", Value: "$$NOW"},
-			{Key: "lockedUntil", Value: serverNowPlus(lease)},
-			{Key: "heartbeatAt", Value: "$$NOW"},
-			{Key: "updatedAt", Value: "$$NOW"},
-		}))
+		pipelineSet(append(lockSet(owner, token, lease),
+			bson.E{Key: "status", Value: delivery.StatusProcessing},
+			bson.E{Key: "attempt", Value: bson.D{{Key: "$add", Value: bson.A{"$attempt", int32(1)}}}},
+			bson.E{Key: "updatedAt", Value: "$$NOW"},
+		)))
 	if err != nil {
-		return nil, fmt.Errorf("pulse: claim %d deliveries: %w", len(ids), err)
+		return 0, err
 	}
-	if int(res.ModifiedCount) == len(candidates) {
-		return candidates, nil
-	}
-	if res.ModifiedCount == 0 {
-		return nil, nil
-	}
-	return s.Claimed(ctx, candidates, token)
+	return res.ModifiedCount, nil
 }
 
 // Claimed returns which of the candidates are held under the token.
@@ -106,7 +131,11 @@ func (s *Store) Claimed(ctx context.Context, candidates []Candidate, token strin
 	for i, c := range candidates {
 		ids[i] = c.ID
 	}
-	held, err := s.idsOf(ctx, s.deliveries, processing(ids, []string{token}))
+	coll, fence := s.deliveries, processing(ids, []string{token})
+	if candidates[0].Format == V1 {
+		coll, fence = s.history, lockedV1(ids, []string{token})
+	}
+	held, err := s.idsOf(ctx, coll, fence)
 	if err != nil {
 		return nil, fmt.Errorf("pulse: look up %d claims: %w", len(ids), err)
 	}
@@ -134,21 +163,52 @@ func processing(ids, tokens []string) bson.D {
 
 // Renew prolongs the leases of claimed deliveries and returns the IDs that are still held.
 func (s *Store) Renew(ctx context.Context, leases []Lease, d time.Duration) (map[string]bool, error) {
-	held, err := s.renew(ctx, s.deliveries, leases,
-		bson.D{{Key: "status", Value: delivery.StatusProcessing}}, "lockToken",
-		bson.D{
-			{Key: "lockedUntil", Value: serverNowPlus(d)},
-			{Key: "heartbeatAt", Value: "$$NOW"},
-			{Key: "updatedAt", Value: "$$NOW"},
-		})
-	if err != nil {
-		return nil, fmt.Errorf("pulse: renew the leases of %d deliveries: %w", len(leases), err)
+	held := make(map[string]bool, len(leases))
+	for _, format := range Formats {
+		mine := ofFormat(leases, format)
+		if len(mine) == 0 {
+			continue
+		}
+		renew := s.renewV2
+		if format == V1 {
+			renew = s.renewV1
+		}
+		some, err := renew(ctx, mine, d)
+		if err != nil {
+			return nil, fmt.Errorf("pulse: renew the leases of %d deliveries: %w", len(mine), err)
+		}
+		maps.Copy(held, some)
 	}
 	return held, nil
 }
 
+func (s *Store) renewV2(ctx context.Context, leases []Lease, d time.Duration) (map[string]bool, error) {
+	return s.renew(ctx, s.deliveries, leases, bson.D{{Key: "status", Value: delivery.StatusProcessing}}, "lockToken", bson.D{
+		{Key: "lockedUntil", Value: serverNowPlus(d)},
+		{Key: "heartbeatAt", Value: "$$NOW"},
+		{Key: "updatedAt", Value: "$$NOW"},
+	})
+}
+
 // HandBack returns claimed deliveries that were not run: pending as before, the attempt not consumed.
 func (s *Store) HandBack(ctx context.Context, leases []Lease) error {
+	for _, format := range Formats {
+		mine := ofFormat(leases, format)
+		if len(mine) == 0 {
+			continue
+		}
+		handBack := s.handBackV2
+		if format == V1 {
+			handBack = s.handBackV1
+		}
+		if err := handBack(ctx, mine); err != nil {
+			return fmt.Errorf("pulse: hand back %d deliveries: %w", len(mine), err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) handBackV2(ctx context.Context, leases []Lease) error {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	ids, tokens := split(leases)
@@ -158,10 +218,7 @@ func (s *Store) HandBack(ctx context.Context, leases []Lease) error {
 		{Key: "updatedAt", Value: "$$NOW"},
 	}
 	_, err := s.deliveries.UpdateMany(ctx, processing(ids, tokens), pipelineSet(append(set, lockRemoved()...)))
-	if err != nil {
-		return fmt.Errorf("pulse: hand back %d deliveries: %w", len(leases), err)
-	}
-	return nil
+	return err
 }
 
 // lockFields are present while a delivery is in processing, all of them, and never else.
@@ -181,26 +238,45 @@ func removed(names ...string) bson.D {
 	return d
 }
 
-// DueTopics returns, for each of the topics that has pending deliveries, when the first is or was due.
-// One command for all topics; the partial index of the pending state covers it.
-func (s *Store) DueTopics(ctx context.Context, group string, topics []string) (map[string]time.Time, error) {
+// DueTopics returns, for each format and each of the topics that has unclaimed deliveries of it, when the
+// first is or was due. One command for all: the indexes of the pending states cover it.
+func (s *Store) DueTopics(ctx context.Context, group string, topics map[Format][]string) (map[Format]map[string]time.Time, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	cursor, err := s.deliveries.Aggregate(ctx, mongo.Pipeline{
-		{{Key: "$match", Value: bson.D{
+	branch := func(format Format, status string, more ...bson.E) mongo.Pipeline {
+		match := bson.D{
 			{Key: "consumerGroup", Value: group},
-			{Key: "status", Value: delivery.StatusPending},
-			{Key: "topic", Value: in(topics)},
-		}}},
-		{{Key: "$group", Value: bson.D{
-			{Key: "_id", Value: "$topic"},
-			{Key: "due", Value: bson.D{{Key: "$min", Value: "$nextAttemptAt"}}},
-		}}},
-	})
-	due := make(map[string]time.Time)
+			{Key: "status", Value: status},
+			{Key: "topic", Value: in(topics[format])},
+		}
+		return mongo.Pipeline{
+			{{Key: "$match", Value: append(match, more...)}},
+			{{Key: "$group", Value: bson.D{
+				{Key: "_id", Value: bson.D{{Key: "topic", Value: "$topic"}, {Key: "format", Value: literal(int32(format))}}},
+				{Key: "due", Value: bson.D{{Key: "$min", Value: "$nextAttemptAt"}}},
+			}}},
+		}
+	}
+	v2 := branch(V2, delivery.StatusPending)
+	v1 := branch(V1, delivery.StatusV1Pending, bson.E{Key: "lockToken", Value: nil})
+	coll, pipeline := s.deliveries, v2
+	switch {
+	case len(topics[V1]) == 0:
+	case len(topics[V2]) == 0:
+		coll, pipeline = s.history, v1
+	default:
+		pipeline = append(pipeline, bson.D{{Key: "$unionWith", Value: bson.D{{Key: "coll", Value: s.history.Name()}, {Key: "pipeline", Value: v1}}}})
+	}
+	cursor, err := coll.Aggregate(ctx, pipeline)
+	due := map[Format]map[string]time.Time{V1: {}, V2: {}}
 	_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
 		f := parse(raw)
-		due[f.str("_id")] = f.time("due")
+		id, _ := f["_id"].DocumentOK()
+		key := parse(id)
+		format, _ := key.int("format")
+		if of := due[Format(format)]; of != nil {
+			of[key.str("topic")] = f.time("due")
+		}
 		return struct{}{}
 	})
 	if err != nil {

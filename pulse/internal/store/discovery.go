@@ -13,8 +13,12 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 )
 
-// Lease names one holder of one lease: the document and the token that its writes must match.
-type Lease struct{ ID, Token string }
+// Lease names one holder of one lease: the document and the token that its writes must match. The format
+// says what document a claim's is: V1 an attempt, V2 a delivery.
+type Lease struct {
+	ID, Token string
+	Format    Format
+}
 
 var (
 	// ErrLeaseLost says that a fenced write matched nothing: another client holds the lease.
@@ -134,12 +138,34 @@ type NewDelivery struct {
 	// Events are in order; a batch has any number, a single delivery one.
 	Events []EventKey
 	Batch  bool
+	// Format is V2 for batches.
+	Format Format
 }
 
-func (n NewDelivery) document(now time.Time) bson.D {
+// documents returns the delivery's document and, for version 1, the one of its first attempt. With mark
+// the delivery carries the marker until that is stored.
+func (n NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) {
 	last := n.Events[len(n.Events)-1]
-	doc := bson.D{
-		{Key: "_id", Value: newID()},
+	id := newID()
+	if n.Format == V1 {
+		doc = bson.D{
+			{Key: "_id", Value: id},
+			{Key: "eventId", Value: last.EventID},
+			{Key: "consumerGroup", Value: n.ConsumerGroup},
+			{Key: "topic", Value: n.Topic},
+			{Key: "eventCreatedAt", Value: last.CreatedAt},
+			{Key: "eventSequence", Value: last.Sequence},
+			{Key: "status", Value: delivery.StatusV1Pending},
+			{Key: "createdAt", Value: now},
+			{Key: "updatedAt", Value: now},
+		}
+		if mark {
+			doc = append(doc, bson.E{Key: "needsReconciliation", Value: true})
+		}
+		return doc, attemptDocument(id, last.EventID, n.ConsumerGroup, n.Topic, 1, now, now)
+	}
+	doc = bson.D{
+		{Key: "_id", Value: id},
 		{Key: "eventId", Value: last.EventID},
 	}
 	if n.Batch {
@@ -160,7 +186,7 @@ func (n NewDelivery) document(now time.Time) bson.D {
 		// Never on batches: the Node bridge would take it for a single one and run the last event only.
 		doc = append(doc, bson.E{Key: "executionVersion", Value: int32(2)})
 	}
-	return append(doc,
+	doc = append(doc,
 		bson.E{Key: "attempt", Value: int32(0)},
 		bson.E{Key: "attemptId", Value: newID()},
 		bson.E{Key: "attemptCreatedAt", Value: now},
@@ -169,6 +195,7 @@ func (n NewDelivery) document(now time.Time) bson.D {
 		bson.E{Key: "createdAt", Value: now},
 		bson.E{Key: "updatedAt", Value: now},
 	)
+	return doc, nil
 }
 
 // Materialize stores the deliveries and moves the cursor of the leased subscription to a position
@@ -179,14 +206,18 @@ func (n NewDelivery) document(now time.Time) bson.D {
 func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDelivery, to Position) error {
 	now := s.Now()
 	docs := make([]bson.D, len(deliveries))
+	var attempts []bson.D
 	for i, d := range deliveries {
-		docs[i] = d.document(now)
+		var attempt bson.D
+		if docs[i], attempt = d.documents(now, !s.transactions); attempt != nil {
+			attempts = append(attempts, attempt)
+		}
 	}
 	var err error
 	if s.transactions {
-		err = s.materializeTogether(ctx, lease, docs, to)
+		err = s.materializeTogether(ctx, lease, docs, attempts, to)
 	} else {
-		err = s.materializeInSteps(ctx, lease, docs, to)
+		err = s.materializeInSteps(ctx, lease, docs, attempts, to)
 	}
 	if err != nil {
 		return fmt.Errorf("pulse: store %d deliveries: %w", len(docs), err)
@@ -194,43 +225,72 @@ func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDe
 	return nil
 }
 
-func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs []bson.D, to Position) error {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	session, err := s.db.Client().StartSession()
-	if err != nil {
-		return err
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) {
+func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position) error {
+	return s.inTransaction(ctx, func(ctx context.Context) error {
 		// The cursor first: a conflict with another leader then costs one small write.
 		if err := s.advance(ctx, lease, to); err != nil {
-			return nil, err
+			return err
 		}
 		if len(docs) == 0 {
-			return nil, nil
+			return nil
 		}
 		_, err := s.deliveries.InsertMany(ctx, docs)
 		if mongo.IsDuplicateKeyError(err) {
 			err = fmt.Errorf("%w: %w", ErrDelivered, err)
 		}
-		return nil, err
+		if err != nil || len(attempts) == 0 {
+			return err
+		}
+		_, err = s.history.InsertMany(ctx, attempts)
+		return err
 	})
-	return err
 }
 
-func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs []bson.D, to Position) error {
+// materializeInSteps stores deliveries, then the first attempts of those that are new, then the cursor.
+// Deliveries whose attempt is missing carry the marker, and are repaired when a crash leaves them so.
+func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position) error {
 	if len(docs) > 0 {
 		insert, cancel := s.deadline(ctx)
 		defer cancel()
 		_, err := s.deliveries.InsertMany(insert, docs, options.InsertMany().SetOrdered(false))
-		if err != nil && !onlyDuplicates(err) {
+		refused, only := duplicates(err)
+		if err != nil && !only {
 			return err
+		}
+		if attempts = without(attempts, refused); len(attempts) > 0 {
+			if err := s.firstAttempts(ctx, attempts); err != nil {
+				return err
+			}
 		}
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	return s.advance(ctx, lease, to)
+}
+
+// without leaves out the elements at the indexes.
+func without(docs []bson.D, indexes map[int]bool) []bson.D {
+	out := docs[:0:0]
+	for i, doc := range docs {
+		if !indexes[i] {
+			out = append(out, doc)
+		}
+	}
+	return out
+}
+
+// firstAttempts stores first attempts and unmarks their deliveries.
+func (s *Store) firstAttempts(ctx context.Context, attempts []bson.D) error {
+	insert, cancel := s.deadline(ctx)
+	defer cancel()
+	if _, err := s.history.InsertMany(insert, attempts, options.InsertMany().SetOrdered(false)); err != nil && !onlyDuplicates(err) {
+		return err
+	}
+	ids := make(bson.A, len(attempts))
+	for i, attempt := range attempts {
+		ids[i] = attempt[1].Value // deliveryId
+	}
+	return s.unmark(ctx, s.deliveries, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
 }
 
 // advance moves the cursor by a compare-and-set on the lease's token that always modifies the
@@ -253,17 +313,25 @@ func (s *Store) advance(ctx context.Context, lease Lease, to Position) error {
 	return nil
 }
 
-func onlyDuplicates(err error) bool {
+// duplicates returns the indexes that an insert refused as duplicates, and whether that was all.
+func duplicates(err error) (indexes map[int]bool, only bool) {
 	var bulk mongo.BulkWriteException
 	if !errors.As(err, &bulk) || bulk.WriteConcernError != nil {
-		return false
+		return nil, false
 	}
+	indexes = make(map[int]bool, len(bulk.WriteErrors))
 	for _, we := range bulk.WriteErrors {
 		if we.Code != 11000 {
-			return false
+			return nil, false
 		}
+		indexes[we.Index] = true
 	}
-	return true
+	return indexes, true
+}
+
+func onlyDuplicates(err error) bool {
+	_, only := duplicates(err)
+	return only
 }
 
 // Delivered returns the IDs of the topic's events that have a delivery of the group in any state: of

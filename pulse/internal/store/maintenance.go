@@ -15,12 +15,26 @@ import (
 type Expired struct {
 	ID, Topic string
 	Attempt   int
+	Format    Format
 	fence     bson.D
+	v1        ended
 }
 
 // ExpiredLeases reads up to limit deliveries of the topics whose lease has ended by the server's clock,
 // the longest ended first, then those that are in processing without the lease that this state needs.
-func (s *Store) ExpiredLeases(ctx context.Context, group string, topics []string, limit int) ([]Expired, error) {
+func (s *Store) ExpiredLeases(ctx context.Context, group string, format Format, topics []string, limit int) ([]Expired, error) {
+	read := s.expiredV2
+	if format == V1 {
+		read = s.expiredV1
+	}
+	expired, err := read(ctx, group, topics, limit)
+	if err != nil {
+		return nil, fmt.Errorf("pulse: consumer group %s: look for expired leases: %w", group, err)
+	}
+	return expired, nil
+}
+
+func (s *Store) expiredV2(ctx context.Context, group string, topics []string, limit int) ([]Expired, error) {
 	now := s.Now()
 	ended, err := s.inProcessing(ctx, group, topics, bson.D{{Key: "$lte", Value: now}}, limit)
 	if err == nil && len(ended) < limit {
@@ -28,10 +42,7 @@ func (s *Store) ExpiredLeases(ctx context.Context, group string, topics []string
 		without, err = s.inProcessing(ctx, group, topics, bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}, limit-len(ended))
 		ended = append(ended, without...)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("pulse: consumer group %s: look for expired leases: %w", group, err)
-	}
-	return ended, nil
+	return ended, err
 }
 
 func (s *Store) inProcessing(ctx context.Context, group string, topics []string, lockedUntil bson.D, limit int) ([]Expired, error) {
@@ -52,28 +63,39 @@ func (s *Store) inProcessing(ctx context.Context, group string, topics []string,
 
 func readExpired(raw bson.Raw) Expired {
 	f := parse(raw)
-	e := Expired{ID: f.str("_id"), Topic: f.str("topic")}
+	e := Expired{ID: f.str("_id"), Topic: f.str("topic"), Format: V2}
 	e.Attempt, _ = f.int("attempt")
+	e.fence = expiredFence(f, delivery.StatusProcessing)
+	return e
+}
+
+// expiredFence matches the document for as long as it is as it was read, and its lease expired.
+func expiredFence(f fields, status string) bson.D {
 	var token any // nil matches null and absent
 	if v, ok := f["lockToken"]; ok {
 		token = v
 	}
-	e.fence = bson.D{
+	fence := bson.D{
 		{Key: "_id", Value: f["_id"]},
-		{Key: "status", Value: delivery.StatusProcessing},
+		{Key: "status", Value: status},
 		{Key: "lockToken", Value: token},
 	}
 	if _, ok := f.date("lockedUntil"); ok {
 		// Decided again by the server: a heartbeat between the read and this write wins.
-		e.fence = append(e.fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
-	} else {
-		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}})
+		return append(fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	}
-	return e
+	return append(fence, bson.E{Key: "lockedUntil", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}})
 }
 
 // Reap ends the attempt of an expired delivery as worker_lost, if it is still as it was read.
 func (s *Store) Reap(ctx context.Context, e Expired, verdict delivery.Verdict, delay, historyRetention time.Duration) (bool, error) {
+	if e.Format == V1 {
+		reaped, err := s.reapV1(ctx, e, verdict, delay, historyRetention)
+		if err != nil {
+			err = fmt.Errorf("pulse: topic %s, delivery %s: end the attempt of a lost worker: %w", e.Topic, e.ID, err)
+		}
+		return reaped, err
+	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	res, err := s.deliveries.UpdateOne(ctx, e.fence, settlementUpdate(Settlement{
@@ -88,10 +110,24 @@ func (s *Store) Reap(ctx context.Context, e Expired, verdict delivery.Verdict, d
 // DeleteSuccesses deletes up to limit successful deliveries of a topic whose events lie before a
 // sequence, and returns how many. With keepUntilExpired only those whose retention has ended go.
 func (s *Store) DeleteSuccesses(ctx context.Context, group, topic string, before bson.Timestamp, keepUntilExpired bool, limit int) (int, error) {
+	deleted := 0
+	for _, status := range successes {
+		n, err := s.deleteSuccesses(ctx, group, topic, status, before, keepUntilExpired, limit-deleted)
+		if deleted += n; err != nil || deleted == limit {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
+
+// successes are the states of success of both formats.
+var successes = []string{delivery.StatusSuccess, delivery.StatusV1Success}
+
+func (s *Store) deleteSuccesses(ctx context.Context, group, topic, status string, before bson.Timestamp, keepUntilExpired bool, limit int) (int, error) {
 	filter := bson.D{
 		{Key: "consumerGroup", Value: group},
 		{Key: "topic", Value: topic},
-		{Key: "status", Value: delivery.StatusSuccess},
+		{Key: "status", Value: status},
 		{Key: "eventSequence", Value: bson.D{{Key: "$lt", Value: before}}},
 	}
 	if keepUntilExpired {
@@ -115,7 +151,7 @@ func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, 
 	}
 	ctx, cancel = s.deadline(ctx)
 	defer cancel()
-	res, err := s.deliveries.DeleteMany(ctx, bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: delivery.StatusSuccess}})
+	res, err := s.deliveries.DeleteMany(ctx, bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: in(successes)}})
 	if err != nil {
 		return 0, err
 	}

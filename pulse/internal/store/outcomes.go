@@ -24,6 +24,9 @@ type Settlement struct {
 	Delay time.Duration
 	// Expired counts events that were gone before the handler ran.
 	Expired int
+	// Attempt and the rest identify the delivery in version 1, where an attempt is a document of its own.
+	Attempt                                   int
+	DeliveryID, EventID, ConsumerGroup, Topic string
 }
 
 // Settle stores the settlements and returns the IDs whose lease was lost: another worker or the reaper
@@ -34,6 +37,30 @@ type Settlement struct {
 // After an error it is unknown which were stored. Settle may then be called again: what was stored is
 // found by its token among the recorded attempts and is not written twice.
 func (s *Store) Settle(ctx context.Context, settlements []Settlement, historyRetention time.Duration) (lost []string, err error) {
+	var v1, v2 []Settlement
+	for _, o := range settlements {
+		if o.Format == V1 {
+			v1 = append(v1, o)
+		} else {
+			v2 = append(v2, o)
+		}
+	}
+	if len(v2) > 0 {
+		if lost, err = s.settleV2(ctx, v2, historyRetention); err != nil {
+			return nil, err
+		}
+	}
+	if len(v1) > 0 {
+		gone, err := s.settleV1(ctx, v1, historyRetention, false)
+		if err != nil {
+			return nil, fmt.Errorf("pulse: store %d outcomes: %w", len(v1), err)
+		}
+		lost = append(lost, gone...)
+	}
+	return lost, nil
+}
+
+func (s *Store) settleV2(ctx context.Context, settlements []Settlement, historyRetention time.Duration) (lost []string, err error) {
 	var plain, others []Settlement
 	for _, o := range settlements {
 		if o.Verdict == delivery.Succeeded && o.Expired == 0 {
@@ -80,15 +107,8 @@ func (s *Store) settleSuccesses(ctx context.Context, plain []Settlement, retenti
 		}
 	}
 	ids, tokens := split(leases)
-	mine := bson.D{{Key: "$arrayElemAt", Value: bson.A{
-		literal(times), bson.D{{Key: "$indexOfArray", Value: bson.A{literal(ids), "$_id"}}},
-	}}}
 	entry := attemptEntry("success", "$$o.s", "$$o.e", "$$o.d")
-	of := func(expression any) bson.D {
-		return bson.D{{Key: "$let", Value: bson.D{
-			{Key: "vars", Value: bson.D{{Key: "o", Value: mine}}}, {Key: "in", Value: expression},
-		}}}
-	}
+	of := lookup("$_id", ids, times)
 	set := bson.D{
 		{Key: "status", Value: delivery.StatusSuccess},
 		{Key: "attempts", Value: of(appended(entry))},
@@ -133,16 +153,8 @@ func (s *Store) settleEach(ctx context.Context, others []Settlement, retention t
 
 // settlementUpdate is the update that stores one settlement, whoever's fence it stands behind.
 func settlementUpdate(o Settlement, retention time.Duration) mongo.Pipeline {
-	started := any(literal(o.StartedAt))
-	if o.StartedAt.IsZero() {
-		started = bson.D{{Key: "$ifNull", Value: bson.A{"$startedAt", literal(o.EndedAt)}}}
-	}
-	duration := bson.D{{Key: "$toInt", Value: bson.D{{Key: "$min", Value: bson.A{
-		int64(1<<31 - 1),
-		bson.D{{Key: "$dateDiff", Value: bson.D{
-			{Key: "startDate", Value: started}, {Key: "endDate", Value: literal(o.EndedAt)}, {Key: "unit", Value: "millisecond"},
-		}}},
-	}}}}}
+	started := startedExpression(o)
+	duration := durationExpression(started, o.EndedAt)
 	status := "success"
 	if o.Failure != nil {
 		status = "error"
@@ -169,6 +181,23 @@ func settlementUpdate(o Settlement, retention time.Duration) mongo.Pipeline {
 		))
 	}
 	return pipelineSet(append(set, terminal(o, retention)...))
+}
+
+// startedExpression is when the attempt's handler began, by the worker or else by the document.
+func startedExpression(o Settlement) any {
+	if o.StartedAt.IsZero() {
+		return bson.D{{Key: "$ifNull", Value: bson.A{"$startedAt", literal(o.EndedAt)}}}
+	}
+	return literal(o.StartedAt)
+}
+
+func durationExpression(started any, ended time.Time) bson.D {
+	return bson.D{{Key: "$toInt", Value: bson.D{{Key: "$min", Value: bson.A{
+		int64(1<<31 - 1),
+		bson.D{{Key: "$dateDiff", Value: bson.D{
+			{Key: "startDate", Value: started}, {Key: "endDate", Value: literal(ended)}, {Key: "unit", Value: "millisecond"},
+		}}},
+	}}}}}
 }
 
 // terminal is the part of an update that ends a delivery.

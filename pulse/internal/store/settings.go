@@ -45,6 +45,18 @@ func (s Settings) Policy() delivery.Policy {
 	}
 }
 
+// Format is where new deliveries have their attempts.
+func (s Settings) Format() Format {
+	if s.Batch() || s.ExecutionVersion == 2 {
+		return V2
+	}
+	return V1
+}
+
+// InOrder tells whether events are handled one at a time, in order. Only version 1 can be: deliveries of
+// version 2 stay unordered whatever the settings become (spec 4.11).
+func (s Settings) InOrder() bool { return s.Ordered && !s.Batch() }
+
 // Batch tells whether events are delivered in batches.
 func (s Settings) Batch() bool { return s.ReceiverMode == ModeBatch }
 

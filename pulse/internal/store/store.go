@@ -103,6 +103,24 @@ func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(mongo.NewSessionContext(ctx, nil), DefaultTimeout)
 }
 
+// joined bounds one command of a transaction, or outside one; unlike deadline it keeps the session.
+func (s *Store) joined(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, DefaultTimeout)
+}
+
+// inTransaction runs write in a transaction of its own, again when the server asks for that.
+func (s *Store) inTransaction(ctx context.Context, write func(ctx context.Context) error) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	session, err := s.db.Client().StartSession()
+	if err != nil {
+		return err
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, write(ctx) })
+	return err
+}
+
 // serverNowPlus is the pipeline expression for the server's time plus d.
 func serverNowPlus(d time.Duration) bson.D {
 	return bson.D{{Key: "$dateAdd", Value: bson.D{

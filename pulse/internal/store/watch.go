@@ -17,18 +17,21 @@ type NoticeKind int
 const (
 	// EventPublished: the topic has a new event.
 	EventPublished NoticeKind = iota
-	// DeliveryStored: the topic has a new pending delivery of the group.
+	// DeliveryStored: the topic has a new pending delivery of the group, in the format.
 	DeliveryStored
-	// DeliveryDue: some delivery, of whatever group and topic, is pending again and due at Due.
-	// An update's notice carries only the fields that changed.
+	// DeliveryDue: some version 2 delivery, of whatever group and topic, is pending again and due at
+	// Due. An update's notice carries only the fields that changed.
 	DeliveryDue
+	// AttemptStored: the topic has another version 1 attempt of the group, due at Due.
+	AttemptStored
 )
 
 // Notice is one change that somebody may have to act on.
 type Notice struct {
-	Kind  NoticeKind
-	Topic string
-	Due   time.Time
+	Kind   NoticeKind
+	Topic  string
+	Format Format
+	Due    time.Time
 }
 
 // watchWait is how long the server holds an empty answer back. The stream ends with its context, so a
@@ -38,7 +41,7 @@ const watchWait = 15 * time.Second
 // Watch opens a change stream over the events and the group's deliveries. It must be read, and closed,
 // by one goroutine.
 func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
-	events, deliveries := s.events.Name(), s.deliveries.Name()
+	events, deliveries, history := s.events.Name(), s.deliveries.Name(), s.history.Name()
 	pipeline := mongo.Pipeline{
 		{{Key: "$match", Value: bson.D{{Key: "$or", Value: bson.A{
 			bson.D{{Key: "ns.coll", Value: events}, {Key: "operationType", Value: in([]string{"insert", "replace"})}},
@@ -46,7 +49,14 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 				{Key: "ns.coll", Value: deliveries},
 				{Key: "operationType", Value: "insert"},
 				{Key: "fullDocument.consumerGroup", Value: group},
-				{Key: "fullDocument.status", Value: delivery.StatusPending},
+				{Key: "fullDocument.status", Value: in([]string{delivery.StatusPending, delivery.StatusV1Pending})},
+			},
+			bson.D{
+				// First attempts come with their deliveries.
+				{Key: "ns.coll", Value: history},
+				{Key: "operationType", Value: "insert"},
+				{Key: "fullDocument.consumerGroup", Value: group},
+				{Key: "fullDocument.attempt", Value: bson.D{{Key: "$gt", Value: 1}}},
 			},
 			bson.D{
 				{Key: "ns.coll", Value: deliveries},
@@ -58,6 +68,8 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 			{Key: "operationType", Value: 1},
 			{Key: "ns", Value: 1},
 			{Key: "fullDocument.topic", Value: 1},
+			{Key: "fullDocument.status", Value: 1},
+			{Key: "fullDocument.nextAttemptAt", Value: 1},
 			{Key: "updateDescription.updatedFields.nextAttemptAt", Value: 1},
 		}}},
 	}
@@ -67,13 +79,13 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{stream: stream, events: events}, nil
+	return &Stream{stream: stream, events: events, history: history}, nil
 }
 
 // Stream is an open change stream.
 type Stream struct {
-	stream *mongo.ChangeStream
-	events string
+	stream          *mongo.ChangeStream
+	events, history string
 }
 
 // Next waits for the next notice. It returns false when the stream has ended, then Err says why; nil
@@ -85,10 +97,16 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	f := parse(st.stream.Current)
 	ns, _ := f["ns"].DocumentOK()
 	full, _ := f["fullDocument"].DocumentOK()
-	n := Notice{Topic: parse(full).str("topic")}
-	switch {
-	case parse(ns).str("coll") == st.events:
+	document := parse(full)
+	n := Notice{Topic: document.str("topic"), Format: V2, Due: document.time("nextAttemptAt")}
+	if document.str("status") == delivery.StatusV1Pending {
+		n.Format = V1
+	}
+	switch coll := parse(ns).str("coll"); {
+	case coll == st.events:
 		n.Kind = EventPublished
+	case coll == st.history:
+		n.Kind = AttemptStored
 	case f.str("operationType") == "insert":
 		n.Kind = DeliveryStored
 	default:
