@@ -140,6 +140,10 @@ func (s *scanner) findKey(pos token.Pos, name string, kind Kind) (Key, func(stri
 			s.report(pos, "batchSize is for batches, and this is //echoes:event", "use //echoes:batch, or remove it")
 			return "", nil, false
 		}
+		if k.key == OnInvalid && kind == Event {
+			s.report(pos, "onInvalid is for batches: a single event that cannot be decoded fails", "remove it")
+			return "", nil, false
+		}
 		return k.key, k.read, true
 	}
 	if near, ok := diag.Nearest(name, keyNames()); ok {

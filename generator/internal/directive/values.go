@@ -74,8 +74,8 @@ func multiplier(s string) (any, *problem) {
 	switch {
 	case err != nil:
 		return nil, &problem{fmt.Sprintf("want a number, got %q", s), "write it like 1.5"}
-	case math.IsNaN(f) || math.IsInf(f, 0) || f < 0:
-		return nil, &problem{fmt.Sprintf("want a finite number that is not negative, got %s", s), ""}
+	case math.IsNaN(f) || math.IsInf(f, 0) || f <= 0:
+		return nil, &problem{fmt.Sprintf("want a finite number above 0, got %s", s), "1 keeps the delay constant"}
 	}
 	return f, nil
 }

@@ -95,10 +95,10 @@ func Load(cfg Config, problems *diag.List) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A generated file that says another package than its neighbours keeps the go
-	// command from listing the package. Overlaying it costs a type check of every
-	// dependency from source, so it is done in that case only.
-	if overlay := misnamed(pkgs); len(overlay) > 0 {
+	// Some generated files keep the go command from listing the package. Overlaying
+	// them costs a type check of every dependency from source, so it is done in
+	// that case only.
+	if overlay := obstructing(pkgs); len(overlay) > 0 {
 		if pkgs, fset, err = load(cfg, mode, overlay); err != nil {
 			return nil, err
 		}
@@ -121,8 +121,8 @@ func Load(cfg Config, problems *diag.List) (*Set, error) {
 		}
 	})
 	for _, p := range pkgs {
-		if p.Module != nil && !p.Module.Main {
-			continue // a dependency: never written to
+		if p.Module == nil || !p.Module.Main {
+			continue // a dependency or the standard library: never written to
 		}
 		set.Packages = append(set.Packages, newPackage(p, problems))
 	}

@@ -58,13 +58,19 @@ func hasHeader(content []byte) bool {
 	return false
 }
 
-// misnamed returns an overlay that renames the package of generated files whose
-// package clause differs from that of their neighbours.
-func misnamed(pkgs []*packages.Package) map[string][]byte {
+// obstructing returns an overlay of empty files for generated files that keep the
+// go command from listing their package: they say another package than their
+// neighbours, or hold bytes at which it gives up looking for imports.
+func obstructing(pkgs []*packages.Package) map[string][]byte {
 	overlay := make(map[string][]byte)
 	for _, p := range pkgs {
 		for _, e := range p.Errors {
-			if e.Kind != packages.ListError || !strings.Contains(e.Msg, "found packages ") {
+			if e.Kind != packages.ListError {
+				continue
+			}
+			misnamed := strings.Contains(e.Msg, "found packages ")
+			unreadable := filepath.Base(parsePos(e.Pos).Filename) == GeneratedFile && importsLost(p)
+			if !misnamed && !unreadable {
 				continue
 			}
 			dir := packageDir(p, e.Msg)
@@ -73,12 +79,24 @@ func misnamed(pkgs []*packages.Package) map[string][]byte {
 			if dir == "" || !old.Exists || old.Foreign {
 				continue
 			}
-			if name := neighboursPackage(dir); name != "" && name != packageClause(path) {
+			if name := neighboursPackage(dir); name != "" && (unreadable || name != packageClause(path)) {
 				overlay[path] = []byte("package " + name + "\n")
 			}
 		}
 	}
 	return overlay
+}
+
+// importsLost reports whether imports of a package were not looked for.
+func importsLost(p *packages.Package) bool {
+	for _, imported := range p.Imports {
+		for _, e := range imported.Errors {
+			if e.Kind == packages.ListError && len(imported.GoFiles) == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // packageDir returns the folder of a package that the go command could not

@@ -7,6 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 )
@@ -40,9 +42,15 @@ const watchWait = 15 * time.Second
 
 // Watch opens a change stream over the events and the group's deliveries. It must be read, and closed,
 // by one goroutine.
+//
+// It is a plain cursor over a change stream, not the driver's mongo.ChangeStream: that one resumes by
+// itself after errors that it takes for passing ones, at once and as often as they come, and a server that
+// keeps failing would be asked without a pause. Here every end is an end, and the caller decides when to
+// open the next.
 func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 	events, deliveries, history := s.events.Name(), s.deliveries.Name(), s.history.Name()
 	pipeline := mongo.Pipeline{
+		{{Key: "$changeStream", Value: bson.D{}}},
 		{{Key: "$match", Value: bson.D{{Key: "$or", Value: bson.A{
 			bson.D{{Key: "ns.coll", Value: events}, {Key: "operationType", Value: in([]string{"insert", "replace"})}},
 			bson.D{
@@ -75,26 +83,31 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 	}
 	ctx, cancel := s.deadline(ctx) // of the opening alone
 	defer cancel()
-	stream, err := s.db.Watch(ctx, pipeline, options.ChangeStream().SetMaxAwaitTime(watchWait))
+	// Change streams know no other read concern, whatever the caller's client is set to.
+	db := s.db.Client().Database(s.db.Name(), options.Database().
+		SetReadPreference(readpref.Primary()).SetReadConcern(readconcern.Majority()))
+	cursor, err := db.Aggregate(ctx, pipeline, options.Aggregate().SetMaxAwaitTime(watchWait))
 	if err != nil {
 		return nil, err
 	}
-	return &Stream{stream: stream, events: events, history: history}, nil
+	return &Stream{cursor: cursor, events: events, history: history}, nil
 }
 
 // Stream is an open change stream.
 type Stream struct {
-	stream          *mongo.ChangeStream
+	cursor          *mongo.Cursor
 	events, history string
 }
 
 // Next waits for the next notice. It returns false when the stream has ended, then Err says why; nil
 // means that the server ended it, as it does when the database is dropped.
 func (st *Stream) Next(ctx context.Context) (Notice, bool) {
-	if !st.stream.Next(ctx) {
-		return Notice{}, false
+	for !st.tryNext(ctx) {
+		if st.cursor.Err() != nil || st.cursor.ID() == 0 || ctx.Err() != nil {
+			return Notice{}, false
+		}
 	}
-	f := parse(st.stream.Current)
+	f := parse(st.cursor.Current)
 	ns, _ := f["ns"].DocumentOK()
 	full, _ := f["fullDocument"].DocumentOK()
 	document := parse(full)
@@ -118,12 +131,19 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	return n, true
 }
 
+// tryNext waits for one answer of the server, which may be empty.
+func (st *Stream) tryNext(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, watchWait+DefaultTimeout)
+	defer cancel()
+	return st.cursor.TryNext(ctx)
+}
+
 // Err returns why the stream ended.
-func (st *Stream) Err() error { return st.stream.Err() }
+func (st *Stream) Err() error { return st.cursor.Err() }
 
 // Close ends the stream on the server.
 func (st *Stream) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
-	return st.stream.Close(ctx)
+	return st.cursor.Close(ctx)
 }

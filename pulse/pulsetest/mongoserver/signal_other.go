@@ -12,8 +12,8 @@ const canBuild = false
 
 var errLocked = errors.New("locked by another process")
 
-// lockFile only creates the file: without locks a leftover cannot be told from a directory in use, so
-// every file counts as held once it exists.
+// lockFile creates the file and unlock removes it. A leftover of a killed process cannot be told from a
+// lock that is held.
 func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrExist) {
@@ -22,7 +22,7 @@ func lockFile(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() {}, f.Close()
+	return func() { _ = os.Remove(path) }, f.Close()
 }
 
 func ownGroup(*exec.Cmd) {}

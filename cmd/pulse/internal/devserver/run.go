@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -175,6 +176,7 @@ func (r *runner) runCommand() int {
 	ended, lost := r.serviceEnded(), false
 	deadline, cancel := context.Background(), context.CancelFunc(func() {})
 	defer func() { cancel() }()
+	var sent []os.Signal
 	startDeadline := func() {
 		if _, set := deadline.Deadline(); !set {
 			deadline, cancel = context.WithTimeout(deadline, r.cfg.StopTimeout)
@@ -188,7 +190,12 @@ func (r *runner) runCommand() int {
 			}
 			return cmd.status
 		case sig := <-r.signals:
-			cmd.signal(sig)
+			// Once each: the kernel repeats the SIGTERM of endWithGoRun for each thread of the parent, and
+			// none of these means more when it comes again, unlike Ctrl-C.
+			if sig == os.Interrupt || !slices.Contains(sent, sig) {
+				cmd.signal(sig)
+			}
+			sent = append(sent, sig)
 			startDeadline()
 		case s := <-ended:
 			r.reportEnded(s)
