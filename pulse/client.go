@@ -182,7 +182,7 @@ func owner() string {
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("go:%s:%d:%s", host, os.Getpid(), uuid.NewString())
+	return fmt.Sprintf("%s%s:%d:%s", store.GoOwner, host, os.Getpid(), uuid.NewString())
 }
 
 // Close ends the client: nothing is claimed any more; running handlers finish, until ctx ends, then their

@@ -6,7 +6,6 @@ import (
 
 	"github.com/orionjs/orion-go/pulse/internal/backoff"
 	"github.com/orionjs/orion-go/pulse/internal/clock"
-	"github.com/orionjs/orion-go/pulse/internal/engine"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
@@ -143,10 +142,6 @@ func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeO
 	}
 	if !batch && s.Ordered && s.ExecutionVersion == 2 {
 		wrong("execution version 2 is unordered: add Unordered(), or remove ExecutionVersion(2)")
-	} else if len(problems) == 0 {
-		if problem := engine.Unsupported(*s); problem != "" {
-			wrong("%s", problem)
-		}
 	}
 	if s.OffsetReset != store.OffsetLatest && s.OffsetReset != store.OffsetEarliest {
 		wrong("OffsetReset(%q): must be Latest or Earliest", s.OffsetReset)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orionjs/orion-go/pulse/internal/engine"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -160,10 +159,6 @@ func (s *Subscription) ensure(ctx context.Context) (store.Subscription, error) {
 	r.SubscriptionID = stored.ID
 	inForce := stored.Settings.Over(s.wanted)
 	if inForce.ConfigVersion > s.wanted.ConfigVersion {
-		if problem := engine.Unsupported(inForce); problem != "" {
-			return stored, &ConfigurationError{Problems: []string{fmt.Sprintf("topic %s, group %s: the stored settings of configVersion %d cannot be adopted: %s",
-				r.Topic, c.config.ConsumerGroup, inForce.ConfigVersion, problem)}}
-		}
 		c.config.Logger.Info("pulse: adopted the stored settings of a higher configVersion", "group", c.config.ConsumerGroup, "topic", r.Topic,
 			"from", s.wanted.ConfigVersion, "to", inForce.ConfigVersion, "changed", stored.Settings.Differences(s.wanted))
 	}

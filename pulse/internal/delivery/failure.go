@@ -15,6 +15,9 @@ const (
 	CodeEventExpired = "event_expired"
 	CodeWorkerLost   = "worker_lost"
 	CodeCancelled    = "cancelled"
+
+	// CodeAlreadyTerminal is of a version 1 attempt whose delivery had ended without it.
+	CodeAlreadyTerminal = "delivery_already_terminal"
 )
 
 // Limits of a stored failure, in characters.
@@ -47,6 +50,14 @@ func WorkerLost() *Failure {
 	return &Failure{
 		Code: CodeWorkerLost, Name: "WorkerLost",
 		Message: "the worker's lease expired before it stored an outcome: its process was stopped, cut off from MongoDB, or frozen for longer than the lease",
+	}
+}
+
+// AlreadyTerminal is the failure of an attempt whose delivery had ended, or was gone, before it ran.
+func AlreadyTerminal() *Failure {
+	return &Failure{
+		Code: CodeAlreadyTerminal, Name: "AlreadyTerminal",
+		Message: "the delivery had ended, or was deleted, before this attempt ran: the handler was not called",
 	}
 }
 

@@ -25,8 +25,8 @@ type Config struct {
 	// Owner is stored with the leases; it begins with "go:" (spec 3.1).
 	Owner string
 	Lease time.Duration
-	// Materialized is called after deliveries of a topic were stored.
-	Materialized func(topic string)
+	// Materialized is called after deliveries of a topic were stored, with their format.
+	Materialized func(topic string, format store.Format)
 	Report       func(error)
 	Logger       *slog.Logger
 }

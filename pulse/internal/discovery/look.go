@@ -54,7 +54,8 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 		t.known = nil // all of it lay before what is there now
 		return nil
 	}
-	deliveries, to := l.cut(topic, keys, t.known, batch, size, more)
+	format := settings.Format()
+	deliveries, to := l.cut(topic, keys, t.known, format, batch, size, more)
 	switch err := l.Store.Materialize(ctx, t.lease, deliveries, to); {
 	case errors.Is(err, store.ErrLeaseLost):
 		l.mu.Lock()
@@ -76,7 +77,7 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	t.cursor = to
 	l.mu.Unlock()
 	if len(deliveries) > 0 {
-		l.Materialized(topic)
+		l.Materialized(topic, format)
 	}
 	if more || to != keys[len(keys)-1].Position {
 		l.queue.Add(topic)
@@ -111,13 +112,13 @@ func pageLimit(size int) int {
 
 // cut makes deliveries of the page and returns them with the position of the last event that is dealt
 // with. While there are more events than the page shows, a last batch that is not full waits for them.
-func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool, batch bool, size int, more bool) ([]store.NewDelivery, store.Position) {
+func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool, format store.Format, batch bool, size int, more bool) ([]store.NewDelivery, store.Position) {
 	var deliveries []store.NewDelivery
 	var open []store.EventKey
 	var payload, ids int
 	to := page[len(page)-1].Position
 	flush := func() {
-		deliveries = append(deliveries, store.NewDelivery{ConsumerGroup: l.Group, Topic: topic, Events: open, Batch: batch})
+		deliveries = append(deliveries, store.NewDelivery{ConsumerGroup: l.Group, Topic: topic, Events: open, Batch: batch, Format: format})
 		open, payload, ids = nil, 0, 0
 	}
 	for _, key := range page {

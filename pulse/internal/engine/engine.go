@@ -55,13 +55,14 @@ type Engine struct {
 
 	mu        sync.Mutex
 	receivers map[string]*receiver.Receiver
+	byNode    map[string]bool // topics led by a Node client, as of the last poll
 }
 
 // New returns an engine that has not started.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		Config: cfg, due: newDueTimer(), polls: make(chan struct{}, 1),
-		receivers: map[string]*receiver.Receiver{},
+		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{},
 	}
 	e.pool = worker.New(worker.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Workers: cfg.Workers, Lease: cfg.Lease,
@@ -80,12 +81,12 @@ func New(cfg Config) *Engine {
 func (e *Engine) Start() error {
 	m := &maintain.Maintainer{
 		Store: e.Store, Group: e.Group, Poll: e.Poll, Lease: e.Lease, HistoryRetention: e.HistoryRetention,
-		Leading: e.leader.Leading, Cursors: e.leader.Cursors, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger,
+		Leading: e.leader.Leading, Unattended: e.nodeLed, All: e.all, Cursors: e.leader.Cursors, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger,
 	}
 	claim, renew, settle := e.pool.Loops()
 	intake := map[string]func(context.Context){
 		"claim": claim, "poll": e.pollLoop, "due": e.dueLoop, "clock": e.clockLoop,
-		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop,
+		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop, "repair": m.RepairLoop,
 	}
 	for i, look := range e.leader.Loops() {
 		intake[fmt.Sprintf("discover %d", i)] = look

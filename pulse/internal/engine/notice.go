@@ -19,7 +19,9 @@ func (e *Engine) notice(n store.Notice) {
 	case store.EventPublished:
 		e.leader.Look(n.Topic)
 	case store.DeliveryStored:
-		e.pool.Wake(n.Topic)
+		e.pool.Wake(n.Topic, n.Format)
+	case store.AttemptStored:
+		e.pool.WakeAt(n.Topic, store.V1, n.Due)
 	case store.DeliveryDue:
 		e.due.at(n.Due.Sub(e.Store.Now()))
 	}

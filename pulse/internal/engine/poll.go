@@ -64,6 +64,9 @@ func (e *Engine) poll(ctx context.Context) error {
 			continue
 		}
 		e.adopt(r, sub)
+		e.mu.Lock()
+		e.byNode[sub.Topic] = sub.LedByNode && sub.LeaderUntil.After(e.Store.Now())
+		e.mu.Unlock()
 		if err := e.leader.Campaign(ctx, r, sub); err != nil {
 			return err
 		}
@@ -92,27 +95,9 @@ func (e *Engine) adopt(r *receiver.Receiver, sub store.Subscription) {
 		return
 	}
 	adopted := sub.Settings.Over(inForce)
-	if problem := Unsupported(adopted); problem != "" {
-		e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored settings of configVersion %d are not adopted: %s", e.Group, r.Topic, adopted.ConfigVersion, problem))
-		return
-	}
 	r.Adopt(adopted)
 	e.Logger.Info("pulse: adopted the stored settings of a higher configVersion", "group", e.Group, "topic", r.Topic,
 		"from", inForce.ConfigVersion, "to", adopted.ConfigVersion, "changed", sub.Settings.Differences(inForce))
-}
-
-// Unsupported says why a subscription with these settings cannot be served, or nothing.
-func Unsupported(s store.Settings) string {
-	switch {
-	case s.Batch():
-		return ""
-	case s.Ordered:
-		return "ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)"
-	case s.ExecutionVersion != 2:
-		return "execution version 1 is not available yet: use ExecutionVersion(2) (in Echoes executionVersion=2)"
-	default:
-		return ""
-	}
 }
 
 // lookForDue wakes the lanes that do not know that they have work, now or when it is due.
@@ -125,10 +110,32 @@ func (e *Engine) lookForDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for topic, at := range due {
-		e.pool.WakeAt(topic, at)
+	for format, topics := range due {
+		for topic, at := range topics {
+			e.pool.WakeAt(topic, format, at)
+		}
 	}
 	return nil
+}
+
+// all returns the receivers of this client.
+func (e *Engine) all() []*receiver.Receiver { return e.those(func(string) bool { return true }) }
+
+// nodeLed returns the receivers of topics that a Node client leads.
+func (e *Engine) nodeLed() []*receiver.Receiver {
+	return e.those(func(topic string) bool { return e.byNode[topic] })
+}
+
+func (e *Engine) those(which func(topic string) bool) []*receiver.Receiver {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []*receiver.Receiver
+	for topic, r := range e.receivers {
+		if which(topic) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func (e *Engine) topics() []string {

@@ -6,6 +6,8 @@ package maintain
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/backoff"
@@ -21,6 +23,8 @@ const (
 	maxReapPause    = 10 * time.Second
 	cleanupBatch    = 1000
 	cleanupInterval = time.Minute
+	repairBatch     = 25
+	repairInterval  = 30 * time.Second
 )
 
 // Maintainer maintains the topics that its client leads.
@@ -32,10 +36,12 @@ type Maintainer struct {
 	// HistoryRetention is how long terminal deliveries stay; zero or less keeps them.
 	HistoryRetention time.Duration
 	// Leading returns the receivers of the topics that this client leads, Cursors their cursors.
-	Leading func() []*receiver.Receiver
-	Cursors func() map[string]store.Position
+	// Unattended returns those whose leader is a Node client, which may not know version 1; All those of
+	// this client.
+	Leading, Unattended, All func() []*receiver.Receiver
+	Cursors                  func() map[string]store.Position
 	// Due is told when a topic has a delivery that is due.
-	Due    func(topic string, at time.Time)
+	Due    func(topic string, format store.Format, at time.Time)
 	Report func(error)
 	Logger *slog.Logger
 }
@@ -49,6 +55,11 @@ func (m *Maintainer) ReapLoop(ctx context.Context) {
 // CleanupLoop deletes old successes, until ctx ends.
 func (m *Maintainer) CleanupLoop(ctx context.Context) {
 	m.loop(ctx, cleanupInterval, 0.2, m.cleanupOnce)
+}
+
+// RepairLoop finishes half-done steps, until ctx ends.
+func (m *Maintainer) RepairLoop(ctx context.Context) {
+	m.loop(ctx, repairInterval, 0.2, m.repairOnce)
 }
 
 // loop calls once at its pace, again at once while it finds full batches, and less often while it fails.
@@ -73,25 +84,41 @@ func (m *Maintainer) loop(ctx context.Context, pause time.Duration, jitter float
 	}
 }
 
-// reapOnce ends a batch of expired attempts, each by a compare-and-set of its own: whatever happens to a
-// delivery between the read and the write, a heartbeat or an outcome, wins.
+// reapOnce ends a batch of expired attempts of each format.
 func (m *Maintainer) reapOnce(ctx context.Context) (more bool, err error) {
-	led := make(map[string]*receiver.Receiver)
-	var topics []string
-	for _, r := range m.Leading() {
-		led[r.Topic] = r
-		topics = append(topics, r.Topic)
+	led := m.Leading()
+	v2, err := m.reap(ctx, store.V2, led)
+	if err != nil {
+		return false, err
 	}
-	if len(topics) == 0 {
+	var v1Topics []*receiver.Receiver
+	for _, r := range append(led, m.Unattended()...) {
+		// The attempts of an order are left to its holder: ended out of their order, they would tear it.
+		if !r.Settings().InOrder() {
+			v1Topics = append(v1Topics, r)
+		}
+	}
+	v1, err := m.reap(ctx, store.V1, v1Topics)
+	return v1 || v2, err
+}
+
+// reap ends expired attempts, each by a compare-and-set of its own: whatever happens to a delivery between
+// the read and the write, a heartbeat or an outcome, wins.
+func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiver.Receiver) (more bool, err error) {
+	receivers := make(map[string]*receiver.Receiver, len(of))
+	for _, r := range of {
+		receivers[r.Topic] = r
+	}
+	if len(receivers) == 0 {
 		return false, nil
 	}
-	expired, err := m.Store.ExpiredLeases(ctx, m.Group, topics, reapBatch)
+	expired, err := m.Store.ExpiredLeases(ctx, m.Group, format, slices.Collect(maps.Keys(receivers)), reapBatch)
 	if err != nil {
 		return false, err
 	}
 	reaped := 0
 	for _, e := range expired {
-		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, led[e.Topic].Settings().Policy())
+		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, receivers[e.Topic].Settings().Policy())
 		done, err := m.Store.Reap(ctx, e, verdict, delay, m.HistoryRetention)
 		if err != nil {
 			return false, err
@@ -102,11 +129,39 @@ func (m *Maintainer) reapOnce(ctx context.Context) (more bool, err error) {
 		reaped++
 		m.Logger.Warn("pulse: the worker of a delivery was lost", "group", m.Group, "topic", e.Topic, "delivery", e.ID, "attempt", e.Attempt, "retried", verdict == delivery.Retried)
 		if verdict == delivery.Retried {
-			m.Due(e.Topic, m.Store.Now().Add(delay))
+			m.Due(e.Topic, format, m.Store.Now().Add(delay))
 		}
 	}
 	// A full batch of which nothing could be ended would be read again at once, and for ever.
 	return len(expired) == reapBatch && reaped > 0, nil
+}
+
+// repairOnce finishes version 1 steps that a crash left half done. It does so for all topics that this
+// client serves, whoever leads them: it only adds what follows from the documents.
+func (m *Maintainer) repairOnce(ctx context.Context) (more bool, err error) {
+	receivers := map[string]*receiver.Receiver{}
+	for _, r := range m.All() {
+		receivers[r.Topic] = r
+	}
+	if len(receivers) == 0 {
+		return false, nil
+	}
+	decide := func(topic string, attempt int, code string) (delivery.Verdict, time.Duration) {
+		var policy delivery.Policy
+		if r := receivers[topic]; r != nil {
+			policy = r.Settings().Policy()
+		}
+		return delivery.Decide(attempt, delivery.Outcome{Failure: &delivery.Failure{Code: code}}, policy)
+	}
+	topics := slices.Collect(maps.Keys(receivers))
+	n, err := m.Store.Repair(ctx, m.Group, topics, repairBatch, m.HistoryRetention, decide)
+	if n > 0 {
+		m.Logger.Info("pulse: finished steps that were left half done", "group", m.Group, "count", n)
+		for _, topic := range topics {
+			m.Due(topic, store.V1, m.Store.Now())
+		}
+	}
+	return n == repairBatch, err
 }
 
 // cleanupOnce deletes a batch of each topic's successes behind the cursor. With a history retention only

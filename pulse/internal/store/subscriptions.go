@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
+
+// GoOwner begins the owner of a lease that a client of this implementation holds.
+const GoOwner = "go:"
 
 // Position is a place in a topic's order of events: (sequence, event ID).
 type Position struct {
@@ -38,6 +42,8 @@ type Subscription struct {
 	Cursor Position
 	// LeaderUntil is when the discovery lease ends, by the server's clock; zero when free.
 	LeaderUntil time.Time
+	// LedByNode tells that the last leader was not a client of this implementation (spec 3.1).
+	LedByNode bool
 }
 
 func readSubscription(raw bson.Raw) Subscription {
@@ -45,6 +51,7 @@ func readSubscription(raw bson.Raw) Subscription {
 	sub := Subscription{
 		ID: f.str("_id"), ConsumerGroup: f.str("consumerGroup"), Topic: f.str("topic"),
 		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"),
+		LedByNode: f.has("discoveryLockOwner") && !strings.HasPrefix(f.str("discoveryLockOwner"), GoOwner),
 	}
 	if seq, ok := f.timestamp("cursorSequence"); ok && seq.Compare(Beginning.Sequence) >= 0 {
 		sub.Cursor = Position{Sequence: seq, EventID: f.str("cursorSequenceEventId")}

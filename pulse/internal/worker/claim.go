@@ -83,95 +83,111 @@ func (p *Pool) ahead(l *lane) int {
 // share is the size of the lane's buffer: what its pace allows, in competition with the other lanes
 // that have work. p.mu is held.
 func (p *Pool) share(l *lane) int {
-	if l.receiver.Settings().Policy().Retries() == 0 {
+	if l.inOrder() || l.receiver.Settings().Policy().Retries() == 0 {
 		return 0
 	}
 	share := l.pace.share(p.limit(l))
 	busy := 0
 	for _, other := range p.lanes {
-		if other == l || other.ready || other.needy > 0 || len(other.buffer) > 0 {
+		if other == l || other.busy() {
 			busy++
 		}
 	}
 	return min(share, (aheadFactor*p.Workers+busy-1)/max(busy, 1))
 }
 
-// claimLane looks for candidates if none are left, and claims what the lane has room for.
+// claimLane claims what the lane has room for, from both formats.
 func (p *Pool) claimLane(ctx context.Context, l *lane) (progress bool, err error) {
+	for _, format := range store.Formats {
+		claim := p.claimSource
+		if format == store.V1 && l.inOrder() {
+			claim = p.claimInOrder
+		}
+		claimed, err := claim(ctx, l, l.sources[format])
+		if err != nil {
+			return false, err
+		}
+		progress = progress || claimed
+	}
+	return progress, nil
+}
+
+// claimSource looks for candidates of one format if none are left, and claims what the lane has room for.
+func (p *Pool) claimSource(ctx context.Context, l *lane, src *source) (progress bool, err error) {
 	p.mu.Lock()
 	ahead, share := p.ahead(l), p.share(l)
-	look := l.ready && len(l.candidates) == 0 && (ahead > 0 || share == 0) && !l.removed
+	look := src.ready && len(src.candidates) == 0 && (ahead > 0 || share == 0) && !l.removed
 	if look {
-		l.ready = false // whoever wakes the lane from now on saw something that the look may miss
+		src.ready = false // whoever wakes the lane from now on saw something that the look may miss
 	}
 	p.mu.Unlock()
 	if look {
-		if err := p.lookForCandidates(ctx, l, max(share, p.limit(l))); err != nil {
-			p.Wake(l.receiver.Topic)
+		if err := p.lookForCandidates(ctx, l, src, max(share, p.limit(l))); err != nil {
+			p.Wake(l.receiver.Topic, src.format)
 			return false, err
 		}
 	}
-	picked := p.pick(l)
+	picked := p.pick(l, src)
 	if len(picked) == 0 {
 		return false, nil
 	}
 	won, token, deadline, err := p.claim(ctx, picked)
-	p.admit(ctx, l, won, token, deadline)
+	p.admit(ctx, l, src, won, token, deadline)
 	if err != nil {
-		p.Wake(l.receiver.Topic)
+		p.Wake(l.receiver.Topic, src.format)
 		return false, err
 	}
-	p.learn(l, len(picked), len(won))
+	p.learn(l, src, len(picked), len(won))
 	return len(won) > 0, nil
 }
 
-func (p *Pool) lookForCandidates(ctx context.Context, l *lane, page int) error {
+func (p *Pool) lookForCandidates(ctx context.Context, l *lane, src *source, page int) error {
 	limit := min(max(pagesPerLook*page, minCandidates), maxCandidates)
 	if s := l.receiver.Settings(); s.Batch() {
 		limit = min(limit, max(page, maxCandidateIDs/max(s.BatchSize, 1)))
 	}
-	due, more, err := p.Store.Candidates(ctx, p.Group, l.receiver.Topic, limit)
+	due, more, err := p.Store.Candidates(ctx, p.Group, l.receiver.Topic, src.format, limit)
 	if err != nil {
 		return err
 	}
-	if l.contended && len(due) > page {
+	if src.contended && len(due) > page {
 		// Other replicas read the same list: start at another page than they do, and keep the order.
 		start := rand.IntN((len(due)+page-1)/page) * page
 		due = append(append(make([]store.Candidate, 0, len(due)), due[start:]...), due[:start]...)
 	}
-	l.contended = false
-	l.candidates = due
+	src.contended = false
+	src.candidates = due
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.ready = l.ready || more
-	p.countNeedy(l)
+	src.ready = src.ready || more
+	p.countNeedy(l, src)
 	p.dispatch()
 	return nil
 }
 
 // countNeedy counts the candidates that wait for a slot; p.mu is held.
-func (p *Pool) countNeedy(l *lane) {
-	l.needy = 0
+func (p *Pool) countNeedy(l *lane, src *source) {
+	src.needy = 0
 	share, policy := p.share(l), l.receiver.Settings().Policy()
-	for _, c := range l.candidates {
+	for _, c := range src.candidates {
 		if share == 0 || !delivery.MayClaimAhead(c.Attempts, policy) {
-			l.needy++
+			src.needy++
 		}
 	}
 }
 
 // pick takes from the candidates those that there is room for: first attempts for the buffer, any for
 // the reserved slots.
-func (p *Pool) pick(l *lane) []store.Candidate {
+func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ahead, slots, policy := p.ahead(l), l.reserved, l.receiver.Settings().Policy()
 	if l.removed {
-		ahead, slots, l.candidates = 0, 0, nil
+		ahead, slots, src.candidates = 0, 0, nil
 	}
 	var picked []store.Candidate
-	rest := l.candidates[:0:0]
-	for _, c := range l.candidates {
+	rest := src.candidates[:0:0]
+	for _, c := range src.candidates {
 		switch {
 		case ahead > 0 && delivery.MayClaimAhead(c.Attempts, policy):
 			ahead--
@@ -183,10 +199,12 @@ func (p *Pool) pick(l *lane) []store.Candidate {
 			rest = append(rest, c)
 		}
 	}
-	l.candidates = rest
+	src.candidates = rest
 	if len(picked) == 0 {
-		p.unreserve(l)
-		p.countNeedy(l)
+		p.countNeedy(l, src)
+		if l.needy() == 0 {
+			p.unreserve(l)
+		}
 	}
 	return picked
 }
@@ -225,28 +243,28 @@ func (p *Pool) claim(ctx context.Context, picked []store.Candidate) (won []store
 func (p *Pool) trust() time.Duration { return p.Lease - p.Lease/10 }
 
 // learn adapts to what a claim met.
-func (p *Pool) learn(l *lane, picked, won int) {
+func (p *Pool) learn(l *lane, src *source, picked, won int) {
 	if won == picked {
-		l.misses = 0
+		src.misses = 0
 		return
 	}
-	l.contended = true
+	src.contended = true
 	if won > 0 {
-		l.misses = 0
+		src.misses = 0
 		return
 	}
 	// Nothing at all: the list is stale. Read a new one, but not at once if that happens again and
 	// again, as with deliveries that look claimable and are not.
-	l.candidates = nil
-	l.misses++
-	pause := clock.Jitter(backoff.Delay(time.Millisecond, 2, min(l.misses, 10)), 1)
+	src.candidates = nil
+	src.misses++
+	pause := clock.Jitter(backoff.Delay(time.Millisecond, 2, min(src.misses, 10)), 1)
 	topic := l.receiver.Topic
-	clock.AfterFunc(pause, func() { p.Wake(topic) })
+	clock.AfterFunc(pause, func() { p.Wake(topic, src.format) })
 }
 
 // admit takes won claims into the lane: they are held, their events are read, and they start on the
 // reserved slots or wait in the buffer for one.
-func (p *Pool) admit(ctx context.Context, l *lane, won []store.Candidate, token string, deadline time.Time) {
+func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Candidate, token string, deadline time.Time) {
 	tasks := make([]*task, len(won))
 	for i, c := range won {
 		tasks[i] = p.newTask(l, c, token, deadline)
@@ -275,7 +293,7 @@ func (p *Pool) admit(ctx context.Context, l *lane, won []store.Candidate, token 
 		l.buffer = append(l.buffer, tasks[n:]...)
 	}
 	p.unreserve(l)
-	p.countNeedy(l)
+	p.countNeedy(l, src)
 	p.dispatch()
 }
 

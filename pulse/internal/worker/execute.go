@@ -12,7 +12,6 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
-	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
 // errClosed is the cause of a handler's cancelled context when its client closes.
@@ -20,6 +19,17 @@ var errClosed = errors.New("pulse: the client is closing")
 
 // run executes one task in a goroutine of its own.
 func (p *Pool) run(t *task) {
+	p.mu.Lock()
+	if clock.Until(t.deadline) <= 0 {
+		p.lose(t, "it was not renewed in time") // this process was frozen, and the timer has not fired yet
+	}
+	if t.lost {
+		p.forget([]*task{t})
+		p.slotFreed(t.lane)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
 	if !t.loaded {
 		found, err := p.Store.Events(t.ctx, t.EventIDs)
 		if err != nil {
@@ -42,6 +52,10 @@ func (p *Pool) run(t *task) {
 		out.Expired = expired
 		p.conclude(t, startedAt, clock.Since(begun), out)
 	}()
+	if t.over {
+		out = delivery.Outcome{Failure: delivery.AlreadyTerminal(), Permanent: true}
+		return
+	}
 	if len(t.events) > 0 {
 		out = delivery.FromHandler(&delivery.PanicError{Value: "the handler called runtime.Goexit"})
 		out = p.invoke(t)
@@ -97,8 +111,9 @@ func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out de
 	cancelled := errors.Is(context.Cause(t.ctx), errClosed)
 	switch {
 	case cancelled && out.Failure != nil && !policy.AtMostOnce:
+		p.flushOrder(t.lane)
 		p.handBack([]*task{t}) // interrupted by us: the attempt does not count
-	case t.lost && out.Failure != nil:
+	case t.lost && (out.Failure != nil || t.inOrder):
 		// The failure is the loss's. Whoever finds the expired lease decides, and it was reported.
 		p.forget([]*task{t})
 	default:
@@ -106,11 +121,12 @@ func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out de
 			out.Failure.Code = delivery.CodeCancelled
 		}
 		verdict, delay := delivery.Decide(t.attempt(), out, policy)
-		p.settler.add(t, store.Settlement{
-			Lease: t.leaseRef(), Verdict: verdict, StartedAt: startedAt,
-			EndedAt: startedAt.Add(took.Truncate(time.Millisecond)),
-			Failure: out.Failure, Delay: delay, Expired: out.Expired,
-		})
+		s := p.settlement(t, out, verdict, delay, startedAt, startedAt.Add(took.Truncate(time.Millisecond)))
+		if t.inOrder {
+			p.concludeInOrder(t, s)
+		} else {
+			p.settler.add(t, s)
+		}
 	}
 	p.slotFreed(t.lane)
 }

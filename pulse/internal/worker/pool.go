@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -43,28 +42,6 @@ type Pool struct {
 	changed chan struct{} // closed and replaced when a handler ends
 }
 
-// lane is one topic's way through the pool. Guarded by Pool.mu, but for candidates, which only the
-// claim loop uses.
-type lane struct {
-	receiver *receiver.Receiver
-	removed  bool
-	ready    bool // the database may have due deliveries that candidates does not show
-	running  int
-	reserved int // slots reserved for this lane's next claim
-	needy    int // candidates that can only be claimed for a reserved slot
-	buffer   []*task
-	pace     pace
-	timer    *time.Timer // for the nearest known due time
-	due      time.Time   // when timer fires; zero when it is not armed
-
-	candidates []store.Candidate
-	contended  bool // others claimed from the last page as well
-	misses     int  // claims in a row that won nothing
-}
-
-// limit is how many invocations of the lane may run at once.
-func (p *Pool) limit(l *lane) int { return min(l.receiver.Limit, p.Workers) }
-
 // New returns a pool without lanes.
 func New(cfg Config) *Pool {
 	p := &Pool{
@@ -84,7 +61,7 @@ func (p *Pool) Loops() (claim, renew, settle func(context.Context)) {
 // Add gives a topic a lane.
 func (p *Pool) Add(r *receiver.Receiver) {
 	p.mu.Lock()
-	p.lanes = append(p.lanes, &lane{receiver: r, ready: true})
+	p.lanes = append(p.lanes, newLane(r))
 	p.mu.Unlock()
 	p.wakeClaims()
 }
@@ -99,72 +76,11 @@ func (p *Pool) lane(topic string) *lane {
 	return nil
 }
 
-// Wake says that the topic may have due deliveries.
-func (p *Pool) Wake(topic string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.lane(topic); l != nil {
-		p.wake(l)
-	}
-}
-
-func (p *Pool) wake(l *lane) {
-	l.ready = true
-	p.wakeClaims()
-}
-
 func (p *Pool) wakeClaims() {
 	select {
 	case p.claims <- struct{}{}:
 	default:
 	}
-}
-
-// WakeAt says that the topic has a delivery that is due at a time of the server's clock. Only the
-// nearest such time is remembered: waking then finds the next.
-func (p *Pool) WakeAt(topic string, due time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l := p.lane(topic)
-	if l == nil || p.closing {
-		return
-	}
-	wait := due.Sub(p.Store.Now())
-	if wait <= 0 {
-		p.wake(l)
-		return
-	}
-	if !l.due.IsZero() && !due.Before(l.due) {
-		return
-	}
-	p.disarm(l)
-	l.due = due
-	l.timer = clock.AfterFunc(wait+time.Millisecond, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		l.due = time.Time{}
-		p.wake(l)
-	})
-}
-
-func (p *Pool) disarm(l *lane) {
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-	l.due = time.Time{}
-}
-
-// Quiet returns the topics of which the pool does not know that they have due deliveries.
-func (p *Pool) Quiet() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var quiet []string
-	for _, l := range p.lanes {
-		if !l.ready && l.needy == 0 && len(l.buffer) == 0 {
-			quiet = append(quiet, l.receiver.Topic)
-		}
-	}
-	return quiet
 }
 
 // dispatch gives free slots away, lane by lane in rotation: to a buffered task, which starts, or to
@@ -192,7 +108,7 @@ func (p *Pool) nextLane() *lane {
 	for i := range p.lanes {
 		at := (p.turn + i) % len(p.lanes)
 		l := p.lanes[at]
-		if l.running+l.reserved < p.limit(l) && (len(l.buffer) > 0 || l.reserved < l.needy) {
+		if l.running+l.reserved < p.limit(l) && (len(l.buffer) > 0 || l.reserved < l.needy()) {
 			p.turn = at + 1
 			return l
 		}
@@ -215,7 +131,7 @@ func (p *Pool) slotFreed(l *lane) {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.dispatch()
-	if p.ahead(l) > 0 && (l.ready || len(l.buffer) == 0) {
+	if p.ahead(l) > 0 && (l.ready() || len(l.buffer) == 0) {
 		p.wakeClaims()
 	}
 }

@@ -14,6 +14,9 @@ const renewChunk = 1000
 // whatever their number.
 func (p *Pool) renewLoop(ctx context.Context) {
 	for clock.Sleep(ctx, clock.Jitter(p.Lease/4, 1.0/3)) == nil {
+		if err := p.renewOrders(ctx); err != nil && ctx.Err() == nil {
+			p.Report(err)
+		}
 		tasks := p.heldTasks()
 		for len(tasks) > 0 {
 			n := min(renewChunk, len(tasks))

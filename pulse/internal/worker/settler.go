@@ -27,6 +27,7 @@ type settler struct {
 	mu      sync.Mutex
 	queue   []settled
 	pending int           // queued or being written
+	of      map[*lane]int // the same, by lane
 	wake    chan struct{} // something was queued
 	empty   chan struct{} // closed while pending is 0
 }
@@ -36,10 +37,12 @@ type settled struct {
 	task       *task
 	settlement store.Settlement
 	handBack   bool
+	inOrder    bool  // stands or falls with the other outcomes of its lane
+	next       *task // of the order, about to start: marked as started together with this outcome
 }
 
 func newSettler(p *Pool) *settler {
-	s := &settler{pool: p, wake: make(chan struct{}, 1), empty: make(chan struct{})}
+	s := &settler{pool: p, of: map[*lane]int{}, wake: make(chan struct{}, 1), empty: make(chan struct{})}
 	close(s.empty)
 	return s
 }
@@ -68,6 +71,7 @@ func (s *settler) push(e settled) {
 		s.empty = make(chan struct{})
 	}
 	s.pending++
+	s.of[e.task.lane]++
 	s.queue = append(s.queue, e)
 	select {
 	case s.wake <- struct{}{}:
@@ -101,7 +105,7 @@ func (s *settler) loop(ctx context.Context) {
 			}
 		}
 		failures.Reset()
-		s.done(len(batch))
+		s.done(batch)
 	}
 }
 
@@ -114,12 +118,32 @@ func (s *settler) take() []settled {
 	return batch
 }
 
-func (s *settler) done(n int) {
+func (s *settler) done(batch []settled) {
+	lanes := map[*lane]bool{}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pending -= n; s.pending == 0 {
+	for _, e := range batch {
+		l := e.task.lane
+		lanes[l] = true
+		if s.of[l]--; s.of[l] == 0 {
+			delete(s.of, l)
+		}
+	}
+	if s.pending -= len(batch); s.pending == 0 {
 		close(s.empty)
 	}
+	s.mu.Unlock()
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	for l := range lanes {
+		s.pool.orderStored(l)
+	}
+}
+
+// none tells whether nothing of the lane is on its way.
+func (s *settler) none(l *lane) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[l] == 0
 }
 
 // waitEmpty waits until every outcome is stored, and returns how many are not when ctx ends.
@@ -142,16 +166,35 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	p := s.pool
 	var leases []store.Lease
 	var settlements []store.Settlement
+	ordered := map[*lane][]settled{}
 	tasks := make([]*task, len(batch))
 	for i, e := range batch {
 		tasks[i] = e.task
-		if e.handBack {
+		switch {
+		case e.handBack:
 			leases = append(leases, e.task.leaseRef())
-		} else {
+		case e.inOrder:
+			ordered[e.task.lane] = append(ordered[e.task.lane], e)
+		default:
 			settlements = append(settlements, e.settlement)
 		}
 	}
 	lost := map[string]bool{}
+	for l, outcomes := range ordered {
+		held, err := s.writeInOrder(ctx, outcomes)
+		if err != nil {
+			return fmt.Errorf("%w (tried again until it is known; the leases stay renewed meanwhile)", err)
+		}
+		if held {
+			continue
+		}
+		for _, e := range outcomes {
+			lost[e.task.ID] = true
+		}
+		p.mu.Lock()
+		p.loseOrder(l, "its order was lost")
+		p.mu.Unlock()
+	}
 	if len(settlements) > 0 {
 		ids, err := p.Store.Settle(ctx, settlements, p.HistoryRetention)
 		if err != nil {
@@ -172,12 +215,13 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	for _, e := range batch {
 		topic := e.task.lane.receiver.Topic
 		switch {
+		case e.handBack && e.task.inOrder: // the order wakes itself
 		case e.handBack:
-			p.WakeAt(topic, p.Store.Now().Add(handBackPause))
+			p.WakeAt(topic, e.task.Format, p.Store.Now().Add(handBackPause))
 		case lost[e.task.ID]:
 			p.Report(p.lockLost(e.task, "its outcome came too late and changed nothing"))
 		case e.settlement.Verdict == delivery.Retried:
-			p.WakeAt(topic, e.settlement.EndedAt.Add(e.settlement.Delay))
+			p.WakeAt(topic, e.task.Format, e.settlement.EndedAt.Add(e.settlement.Delay))
 		}
 		if f := e.settlement.Failure; f != nil && !lost[e.task.ID] {
 			p.logFailure(e, topic)
@@ -186,9 +230,23 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	return nil
 }
 
+// writeInOrder stores the outcomes of one order, all or none.
+func (s *settler) writeInOrder(ctx context.Context, outcomes []settled) (held bool, err error) {
+	settlements := make([]store.Settlement, len(outcomes))
+	var next *store.Lease
+	for i, e := range outcomes {
+		settlements[i] = e.settlement
+		if e.next != nil {
+			lease := e.next.leaseRef()
+			next = &lease
+		}
+	}
+	return s.pool.Store.SettleInOrder(ctx, settlements, next, s.pool.HistoryRetention)
+}
+
 func (p *Pool) logFailure(e settled, topic string) {
 	f := e.settlement.Failure
-	attrs := []any{"group", p.Group, "topic", topic, "delivery", e.task.ID, "attempt", e.task.attempt(), "code", f.Code, "error", f.Message}
+	attrs := []any{"group", p.Group, "topic", topic, "delivery", e.task.deliveryID(), "attempt", e.task.attempt(), "code", f.Code, "error", f.Message}
 	if e.settlement.Verdict == delivery.Retried {
 		p.Logger.Warn("pulse: attempt failed, will be retried", append(attrs, "delay", e.settlement.Delay)...)
 		return

@@ -23,9 +23,10 @@ func (p *Pool) Remove(ctx context.Context, topic string, wait bool) error {
 	l.removed = true
 	p.lanes = slices.DeleteFunc(p.lanes, func(other *lane) bool { return other == l })
 	p.turn = 0
-	p.disarm(l)
+	l.disarm()
+	p.flushOrder(l)
 	p.handBack(l.buffer)
-	l.buffer, l.needy = nil, 0
+	l.buffer = nil
 	p.unreserve(l)
 	p.dispatch()
 	p.mu.Unlock()
@@ -35,7 +36,8 @@ func (p *Pool) Remove(ctx context.Context, topic string, wait bool) error {
 	if n := p.waitFor(ctx, func() int { return l.running }); n > 0 {
 		return fmt.Errorf("pulse: topic %s: %d handlers still run: %w", topic, n, context.Cause(ctx))
 	}
-	return nil
+	p.settler.waitEmpty(ctx)
+	return p.releaseOrders(ctx, []*lane{l})
 }
 
 // Drain ends the pool's work: nothing starts any more, buffered claims are handed back, running handlers
@@ -45,7 +47,8 @@ func (p *Pool) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	p.closing = true
 	for _, l := range p.lanes {
-		p.disarm(l)
+		l.disarm()
+		p.flushOrder(l)
 		p.handBack(l.buffer)
 		l.buffer = nil
 	}
@@ -69,6 +72,12 @@ func (p *Pool) Drain(ctx context.Context) error {
 	defer cancel()
 	if n := p.settler.waitEmpty(flush); n > 0 && problem == nil {
 		problem = fmt.Errorf("pulse: %d outcomes could not be stored within %v; their deliveries run again once their leases expire", n, cancelGrace)
+	}
+	p.mu.Lock()
+	lanes := slices.Clone(p.lanes)
+	p.mu.Unlock()
+	if err := p.releaseOrders(flush, lanes); err != nil {
+		p.Logger.Warn("pulse: ordered leases were not released, others take over when they expire", "group", p.Group, "error", err)
 	}
 	return problem
 }

@@ -19,6 +19,7 @@ type task struct {
 
 	events []store.Event // nil until they were read
 	loaded bool
+	over   bool // the delivery has ended without this attempt, which must not run
 
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -26,6 +27,7 @@ type task struct {
 	expiry   *time.Timer // cancels ctx at the deadline
 	state    state
 	lost     bool
+	inOrder  bool // claimed in the order of its topic
 }
 
 type state int
@@ -39,7 +41,30 @@ const (
 // attempt is the number of the attempt that the claim began, from 1.
 func (t *task) attempt() int { return t.Attempts + 1 }
 
-func (t *task) leaseRef() store.Lease { return store.Lease{ID: t.ID, Token: t.token} }
+func (t *task) leaseRef() store.Lease {
+	return store.Lease{ID: t.ID, Token: t.token, Format: t.Format}
+}
+
+// deliveryID names the delivery, for people and in settlements.
+func (t *task) deliveryID() string {
+	if t.Format == store.V1 {
+		return t.DeliveryID
+	}
+	return t.ID
+}
+
+// settlement is the end of the task, as it is to be stored.
+func (p *Pool) settlement(t *task, out delivery.Outcome, verdict delivery.Verdict, delay time.Duration, startedAt, endedAt time.Time) store.Settlement {
+	s := store.Settlement{
+		Lease: t.leaseRef(), Verdict: verdict, StartedAt: startedAt, EndedAt: endedAt,
+		Failure: out.Failure, Delay: delay, Expired: out.Expired, Attempt: t.attempt(),
+		DeliveryID: t.deliveryID(), ConsumerGroup: p.Group, Topic: t.lane.receiver.Topic,
+	}
+	if len(t.EventIDs) > 0 {
+		s.EventID = t.EventIDs[len(t.EventIDs)-1]
+	}
+	return s
+}
 
 func (p *Pool) newTask(l *lane, c store.Candidate, token string, deadline time.Time) *task {
 	t := &task{Candidate: c, lane: l, token: token, deadline: deadline}
@@ -87,6 +112,9 @@ func (p *Pool) lose(t *task, why string) {
 		return // the settler learns from the store whether the outcome counted
 	}
 	t.lost = true
+	if t.inOrder && t.lane.order.token != "" {
+		defer p.loseOrder(t.lane, why) // what follows in the order must not go on without this one
+	}
 	t.cancel(delivery.ErrLockLost)
 	if p.held[t.ID] == t {
 		delete(p.held, t.ID)
@@ -103,16 +131,28 @@ func (p *Pool) lose(t *task, why string) {
 }
 
 func (p *Pool) lockLost(t *task, why string) error {
-	return fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", t.lane.receiver.Topic, t.ID, t.attempt(), why, delivery.ErrLockLost)
+	return fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", t.lane.receiver.Topic, t.deliveryID(), t.attempt(), why, delivery.ErrLockLost)
 }
 
 // load reads the events of single-event tasks in one go. Batches read theirs when they start: their
 // payloads are large, and should not wait in memory.
 func (p *Pool) load(ctx context.Context, tasks []*task) error {
-	var ids []string
+	var ids, deliveries []string
 	for _, t := range tasks {
 		if len(t.EventIDs) == 1 {
 			ids = append(ids, t.EventIDs[0])
+		}
+		if t.Format == store.V1 {
+			deliveries = append(deliveries, t.DeliveryID)
+		}
+	}
+	if len(deliveries) > 0 {
+		pending, err := p.Store.PendingDeliveries(ctx, deliveries)
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			t.over = t.Format == store.V1 && !pending[t.DeliveryID]
 		}
 	}
 	if len(ids) == 0 {

@@ -1,0 +1,383 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// Ordered delivery (spec 4.9). One client at a time holds a topic's ordered lease, and only the holder
+// claims. It reads the head of the order, claims from it one attempt or, where that is safe and the
+// handlers are fast, a window of consecutive first attempts, and runs them one after the other. Outcomes
+// of a window are stored together, all or nothing; the next window waits for that. So what is stored is
+// always a prefix of the order: an event is never settled before its predecessors.
+//
+// A window is claimed ahead of its handlers. If the process dies, only the attempt marked as started
+// counts as lost; the new holder hands the others back, last to first, and goes through all of them in
+// single steps, as it does with every repeated attempt: an event that kills processes then costs no
+// innocent one an attempt.
+const (
+	headLimit     = 100                    // of the order, read at once
+	windowLimit   = 100                    // attempts claimed at once
+	windowTime    = 250 * time.Millisecond // of handler time in a window
+	stepPace      = 20 * time.Millisecond  // slower handlers gain nothing from windows
+	flushInterval = 200 * time.Millisecond // the longest that outcomes of a window wait
+)
+
+// order is the state of an ordered lane. Guarded by Pool.mu, but for heads, which only the claim loop uses.
+type order struct {
+	token    string    // of the ordered lease; empty when it is not held
+	deadline time.Time // on the monotonic clock: later the lease may be another's
+	idle     time.Time // when the lane last had work
+
+	blocked bool           // until outcomes on their way are stored
+	wait    time.Time      // by the server's clock: nothing runs before, since the head waits for its retry
+	steps   store.Position // up to here a holder was lost: one attempt at a time
+	done    []settled      // outcomes of the window that are not on their way yet
+	flushed time.Time      // when outcomes were last sent
+
+	heads []store.Head // read and not yet claimed
+}
+
+// orderLease is how long the ordered lease lasts: longer than its attempts' leases, which are renewed
+// after it, so that none outlives it.
+func (p *Pool) orderLease() time.Duration { return p.Lease + p.Lease/4 }
+
+// claimInOrder claims the next attempt or window of an ordered lane for a slot that was reserved.
+func (p *Pool) claimInOrder(ctx context.Context, l *lane, src *source) (progress bool, err error) {
+	p.mu.Lock()
+	src.candidates = nil // of a time before the order
+	mayClaim := (src.ready || len(l.order.heads) > 0) && !l.removed && !l.order.blocked &&
+		len(l.buffer) == 0 && l.running == 0 && !l.order.wait.After(p.Store.Now())
+	src.needy = boolInt(mayClaim)
+	if mayClaim && l.reserved == 0 {
+		p.dispatch()
+	}
+	mayClaim = mayClaim && l.reserved > 0
+	p.mu.Unlock()
+	if !mayClaim {
+		return false, nil
+	}
+	claimed, err := p.advanceOrder(ctx, l, src)
+	p.mu.Lock()
+	src.needy = 0
+	p.unreserve(l)
+	if err != nil {
+		src.ready = true
+		l.order.heads = nil
+	}
+	p.dispatch()
+	p.mu.Unlock()
+	return claimed, err
+}
+
+// advanceOrder makes one step: it becomes the holder, reads the head, recovers, or claims.
+func (p *Pool) advanceOrder(ctx context.Context, l *lane, src *source) (progress bool, err error) {
+	if held, err := p.holdOrder(ctx, l); err != nil || !held {
+		return false, err
+	}
+	topic := l.receiver.Topic
+	if len(l.order.heads) == 0 {
+		p.mu.Lock()
+		src.ready = false // whoever wakes the lane from now on saw something that the look may miss
+		p.mu.Unlock()
+		heads, err := p.Store.Heads(ctx, p.Group, topic, headLimit)
+		if err != nil || len(heads) == 0 {
+			return false, err
+		}
+		if ready, err := p.mend(ctx, l, heads); err != nil || !ready {
+			return false, err
+		}
+		l.order.heads = heads
+		if len(heads) == headLimit {
+			p.Wake(topic, store.V1) // there may be more behind these
+		}
+	}
+	head := l.order.heads[0]
+	if head.Due.After(p.Store.Now()) {
+		p.mu.Lock()
+		l.order.heads, l.order.wait = nil, head.Due
+		p.wakeAt(l, store.V1, head.Due)
+		p.mu.Unlock()
+		return false, nil
+	}
+	window := l.order.heads[:p.window(l)]
+	return p.claimWindow(ctx, l, window)
+}
+
+// holdOrder makes sure that this client holds the ordered lease.
+func (p *Pool) holdOrder(ctx context.Context, l *lane) (bool, error) {
+	p.mu.Lock()
+	held := l.order.token != "" && clock.Until(l.order.deadline) > p.Lease/4
+	l.order.idle = clock.Now()
+	p.mu.Unlock()
+	if held {
+		return true, nil
+	}
+	token, asked := uuid.NewString(), clock.Now()
+	won, until, err := p.Store.AcquireOrdered(ctx, store.Lease{ID: l.receiver.SubscriptionID, Token: token}, p.Owner, p.orderLease())
+	if err != nil {
+		return false, fmt.Errorf("topic %s: %w", l.receiver.Topic, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !won {
+		l.order.heads = nil
+		l.sources[store.V1].ready = false
+		p.wakeAt(l, store.V1, until)
+		return false, nil
+	}
+	l.order.token, l.order.deadline, l.order.heads = token, asked.Add(p.orderLease()), nil
+	l.order.wait = time.Time{}
+	return true, nil
+}
+
+// mend brings the head of the order into a state from which it can go on: steps that a crash left half
+// done are finished, locks of lost holders removed. It tells whether the heads can be used as they were
+// read.
+func (p *Pool) mend(ctx context.Context, l *lane, heads []store.Head) (ready bool, err error) {
+	topic, policy := l.receiver.Topic, l.receiver.Settings().Policy()
+	again := func() (bool, error) {
+		p.Wake(topic, store.V1)
+		return false, nil
+	}
+	var broken []string
+	var locked []store.Head
+	for _, h := range heads {
+		if h.Broken {
+			broken = append(broken, h.DeliveryID)
+		}
+		if h.Locked {
+			locked = append(locked, h)
+			if h.LockedUntil.After(p.Store.Now()) {
+				p.WakeAt(topic, store.V1, h.LockedUntil)
+				return false, nil
+			}
+		}
+	}
+	if len(broken) > 0 {
+		if err := p.Store.RepairDeliveries(ctx, broken, p.HistoryRetention, p.decide); err != nil {
+			return false, fmt.Errorf("pulse: topic %s: repair half-done steps at the head of the order: %w", topic, err)
+		}
+		return again()
+	}
+	if len(locked) == 0 {
+		return true, nil
+	}
+	p.mu.Lock()
+	l.order.steps = locked[len(locked)-1].At
+	p.mu.Unlock()
+	for i := len(locked) - 1; i >= 0; i-- {
+		verdict, delay := delivery.Decide(locked[i].Attempts+1, delivery.Outcome{Failure: delivery.WorkerLost()}, policy)
+		if _, err := p.Store.Recover(ctx, locked[i], verdict, delay, p.HistoryRetention); err != nil {
+			return false, err
+		}
+		p.Logger.Warn("pulse: the holder of an order was lost", "group", p.Group, "topic", topic, "delivery", locked[i].DeliveryID, "started", locked[i].Started)
+	}
+	return again()
+}
+
+// decide is what a topic's policy makes of a failure that a repair finds.
+func (p *Pool) decide(topic string, attempt int, code string) (delivery.Verdict, time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var policy delivery.Policy
+	if l := p.lane(topic); l != nil {
+		policy = l.receiver.Settings().Policy()
+	}
+	return delivery.Decide(attempt, delivery.Outcome{Failure: &delivery.Failure{Code: code}}, policy)
+}
+
+// window is how many of the heads are claimed together.
+func (p *Pool) window(l *lane) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	policy, pace := l.receiver.Settings().Policy(), l.pace.average
+	if pace == 0 || pace > stepPace {
+		return 1
+	}
+	most := min(windowLimit, max(1, int(min(windowTime, p.Lease/3)/pace)))
+	n, now := 0, p.Store.Now()
+	for n < len(l.order.heads) && n < most {
+		h := l.order.heads[n]
+		if !delivery.MayClaimAhead(h.Attempts, policy) || !h.At.After(l.order.steps) || h.Due.After(now) {
+			break
+		}
+		n++
+	}
+	return max(n, 1)
+}
+
+// claimWindow claims the window and puts it into the lane's buffer; the first of it starts.
+func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (bool, error) {
+	token := uuid.NewString()
+	deadline := clock.Now().Add(p.trust())
+	n, err := p.Store.ClaimOrdered(ctx, window, p.Owner, token, p.Lease)
+	tasks := make([]*task, len(window))
+	for i, h := range window {
+		tasks[i] = p.newTask(l, h.Candidate, token, deadline)
+		tasks[i].inOrder = true
+	}
+	p.hold(tasks)
+	if err == nil && n == len(window) {
+		err = p.load(ctx, tasks)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil || n < len(window) || l.removed || p.closing || l.order.token == "" {
+		// Whatever was claimed goes back; the fence lets what was not claimed be.
+		l.order.heads, l.order.blocked = nil, true
+		p.handBack(tasks)
+		return false, err
+	}
+	l.order.heads = l.order.heads[len(window):]
+	l.order.flushed = clock.Now()
+	p.slots--
+	l.reserved--
+	p.start(tasks[0])
+	l.buffer = append(l.buffer, tasks[1:]...)
+	return true, nil
+}
+
+// concludeInOrder takes the outcome of an ordered attempt. A success waits for those that follow it; a
+// failure stops the order until it is stored, and hands back what was claimed behind it. p.mu is held.
+func (p *Pool) concludeInOrder(t *task, s store.Settlement) {
+	l := t.lane
+	t.state = settling
+	l.order.done = append(l.order.done, settled{task: t, settlement: s, inOrder: true})
+	if s.Verdict != delivery.Succeeded {
+		l.order.heads, l.order.wait = nil, time.Time{}
+		if s.Verdict == delivery.Retried {
+			l.order.wait = s.EndedAt.Add(s.Delay)
+		}
+		p.handBack(l.buffer)
+		l.buffer = nil
+	}
+	if len(l.buffer) == 0 || clock.Since(l.order.flushed) >= flushInterval || p.closing || l.removed {
+		p.flushOrder(l)
+	}
+}
+
+// flushOrder sends the outcomes of the window so far on their way; p.mu is held.
+func (p *Pool) flushOrder(l *lane) {
+	if len(l.order.done) == 0 {
+		return
+	}
+	if len(l.buffer) > 0 {
+		l.order.done[len(l.order.done)-1].next = l.buffer[0]
+	} else {
+		l.order.blocked = true
+	}
+	for _, e := range l.order.done {
+		p.settler.push(e)
+	}
+	l.order.done, l.order.flushed = nil, clock.Now()
+}
+
+// orderStored is called when outcomes or hand-backs of an ordered lane have been stored; p.mu is held.
+func (p *Pool) orderStored(l *lane) {
+	if l.order.blocked && l.running == 0 && len(l.buffer) == 0 && p.settler.none(l) {
+		l.order.blocked = false
+		p.wake(l, store.V1)
+	}
+}
+
+// loseOrder gives up the order: the lease is gone, or must be taken for gone. p.mu is held.
+func (p *Pool) loseOrder(l *lane, why string) {
+	l.order.token, l.order.wait = "", time.Time{}
+	for _, t := range p.tasksOf(l) {
+		if t.inOrder {
+			p.lose(t, why)
+		}
+	}
+	p.forgetDone(l)
+	p.wakeAt(l, store.V1, p.Store.Now().Add(p.orderLease()))
+}
+
+// forgetDone drops outcomes that must not be stored any more; p.mu is held.
+func (p *Pool) forgetDone(l *lane) {
+	for _, e := range l.order.done {
+		p.forget([]*task{e.task})
+	}
+	l.order.done = nil
+}
+
+func (p *Pool) tasksOf(l *lane) []*task {
+	var tasks []*task
+	for _, t := range p.held {
+		if t.lane == l {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+// renewOrders renews the ordered leases that are in use, and releases those that have been idle for a
+// whole lease, so that another client gets its turn.
+func (p *Pool) renewOrders(ctx context.Context) error {
+	var renew, release []store.Lease
+	p.mu.Lock()
+	for _, l := range p.lanes {
+		if l.order.token == "" {
+			continue
+		}
+		lease := store.Lease{ID: l.receiver.SubscriptionID, Token: l.order.token}
+		working := l.running > 0 || len(l.buffer) > 0 || l.order.blocked || l.reserved > 0
+		if !working && clock.Since(l.order.idle) > p.Lease {
+			release = append(release, lease)
+			l.order.token, l.order.wait = "", time.Time{}
+			continue
+		}
+		renew = append(renew, lease)
+	}
+	p.mu.Unlock()
+	if len(release) > 0 {
+		if err := p.Store.ReleaseOrdered(ctx, release); err != nil {
+			p.Report(err)
+		}
+	}
+	if len(renew) == 0 {
+		return nil
+	}
+	asked := clock.Now()
+	held, err := p.Store.RenewOrdered(ctx, renew, p.orderLease())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		for _, lease := range renew {
+			if l.order.token != lease.Token {
+				continue
+			}
+			switch {
+			case err == nil && held[lease.ID]:
+				l.order.deadline = asked.Add(p.orderLease())
+			case err == nil || clock.Until(l.order.deadline) <= 0:
+				p.loseOrder(l, "the ordered lease was lost")
+			}
+		}
+	}
+	return err
+}
+
+// releaseOrders ends the ordered leases of lanes that have come to rest.
+func (p *Pool) releaseOrders(ctx context.Context, lanes []*lane) error {
+	var leases []store.Lease
+	p.mu.Lock()
+	for _, l := range lanes {
+		if l.order.token != "" && l.running == 0 {
+			leases = append(leases, store.Lease{ID: l.receiver.SubscriptionID, Token: l.order.token})
+			l.order.token = ""
+		}
+	}
+	p.mu.Unlock()
+	if len(leases) == 0 {
+		return nil
+	}
+	return p.Store.ReleaseOrdered(ctx, leases)
+}
