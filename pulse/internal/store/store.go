@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,10 @@ type Store struct {
 	db                                         *mongo.Database
 	prefix                                     string
 	events, subscriptions, deliveries, history *mongo.Collection
+
+	// attempts keeps this client's own renewals out of its transactions over the same attempts: they
+	// would only meet in write conflicts, and on some servers wait for each other.
+	attempts sync.Mutex
 
 	transactions bool         // set by Detect, before any other use
 	offset       atomic.Int64 // server's clock minus ours, in nanoseconds

@@ -90,6 +90,8 @@ func lockedV1(ids, tokens []string) bson.D {
 }
 
 func (s *Store) renewV1(ctx context.Context, leases []Lease, d time.Duration) (map[string]bool, error) {
+	s.attempts.Lock()
+	defer s.attempts.Unlock()
 	return s.renew(ctx, s.history, leases, bson.D{{Key: "status", Value: delivery.StatusV1Pending}}, "lockToken", bson.D{
 		{Key: "lockedUntil", Value: serverNowPlus(d)},
 		{Key: "heartbeatAt", Value: "$$NOW"},

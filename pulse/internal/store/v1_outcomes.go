@@ -25,6 +25,8 @@ var errPartly = errors.New("some leases were lost")
 // settleV1 stores outcomes of version 1 attempts and returns the IDs whose lease was lost. Together means
 // that they stand or fall as a whole: if one is lost, all are.
 func (s *Store) settleV1(ctx context.Context, all []Settlement, retention time.Duration, together bool) (lost []string, err error) {
+	s.attempts.Lock()
+	defer s.attempts.Unlock()
 	rest := all
 	for len(rest) > 0 {
 		if s.transactions {
