@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,10 @@ func single(more ...Option) []Option {
 
 // onPulse is a configuration over the test's database.
 func onPulse(db *mongo.Database) Config {
-	return Config{Pulse: &Pulse{Client: db.Client(), Config: pulse.Config{ConsumerGroup: "billing", Database: db.Name()}}}
+	return Config{
+		Pulse:  &Pulse{Client: db.Client(), Config: pulse.Config{ConsumerGroup: "billing", Database: db.Name()}},
+		Logger: slog.New(slog.DiscardHandler),
+	}
 }
 
 // started starts an app that is closed with the test.
