@@ -77,6 +77,7 @@ func TestDev_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 				p.signal(syscall.SIGTERM)
 			}
 			is.Equal(p.wait(), want)
+			is.True(strings.Contains(p.out.String(), "graceful terminated"))
 			for _, l := range m.witness.expect("mongod", "leave", "serve") {
 				l.awaitEnd(t)
 			}
