@@ -18,6 +18,9 @@ type Expired struct {
 	fence     bson.D
 }
 
+// notDate matches what is absent, null, or of another type than a date.
+var notDate = bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}
+
 // ExpiredLeases reads up to limit deliveries of the topics whose lease has ended by the server's clock,
 // the longest ended first, then those that are in processing without the lease that this state needs.
 func (s *Store) ExpiredLeases(ctx context.Context, group string, topics []string, limit int) ([]Expired, error) {
@@ -25,7 +28,7 @@ func (s *Store) ExpiredLeases(ctx context.Context, group string, topics []string
 	ended, err := s.inProcessing(ctx, group, topics, bson.D{{Key: "$lte", Value: now}}, limit)
 	if err == nil && len(ended) < limit {
 		var without []Expired
-		without, err = s.inProcessing(ctx, group, topics, bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}, limit-len(ended))
+		without, err = s.inProcessing(ctx, group, topics, notDate, limit-len(ended))
 		ended = append(ended, without...)
 	}
 	if err != nil {
@@ -67,7 +70,7 @@ func readExpired(raw bson.Raw) Expired {
 		// Decided again by the server: a heartbeat between the read and this write wins.
 		e.fence = append(e.fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	} else {
-		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}})
+		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: notDate})
 	}
 	return e
 }
@@ -109,7 +112,7 @@ func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, 
 	defer cancel()
 	cursor, err := s.deliveries.Find(find, filter,
 		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	ids, err := readAll(find, cursor, err, func(raw bson.Raw) string { return parse(raw).str("_id") })
+	ids, err := readAll(find, cursor, err, func(raw bson.Raw) bson.RawValue { return parse(raw)["_id"] })
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

@@ -135,7 +135,10 @@ func (s *Store) settleEach(ctx context.Context, others []Settlement, retention t
 func settlementUpdate(o Settlement, retention time.Duration) mongo.Pipeline {
 	started := any(literal(o.StartedAt))
 	if o.StartedAt.IsZero() {
-		started = bson.D{{Key: "$ifNull", Value: bson.A{"$startedAt", literal(o.EndedAt)}}}
+		// Of a delivery that was found in processing, which may lack it or have anything there.
+		started = bson.D{{Key: "$cond", Value: bson.A{
+			bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$startedAt"}}, "date"}}}, "$startedAt", literal(o.EndedAt),
+		}}}
 	}
 	duration := bson.D{{Key: "$toInt", Value: bson.D{{Key: "$min", Value: bson.A{
 		int64(1<<31 - 1),

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,8 +55,8 @@ type lane struct {
 	needy    int // candidates that can only be claimed for a reserved slot
 	buffer   []*task
 	pace     pace
-	timer    *time.Timer // for the nearest known due time
-	due      time.Time   // when timer fires; zero when it is not armed
+	timer    *time.Timer // for the nearest of dues
+	dues     []time.Time // when deliveries become due, by the server's clock, nearest first
 
 	candidates []store.Candidate
 	contended  bool // others claimed from the last page as well
@@ -120,8 +121,15 @@ func (p *Pool) wakeClaims() {
 	}
 }
 
-// WakeAt says that the topic has a delivery that is due at a time of the server's clock. Only the
-// nearest such time is remembered: waking then finds the next.
+// The bounds of what a lane remembers of the future. Times are rounded up, so that a thousand failures of
+// one moment cause one look and not a thousand; what does not fit is found by the poll.
+const (
+	dueGrain = 5 * time.Millisecond
+	maxDues  = 1024
+)
+
+// WakeAt says that the topic has a delivery that is due at a time of the server's clock. All such times are
+// remembered, not only the nearest: the look at one does not see what becomes due later.
 func (p *Pool) WakeAt(topic string, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,29 +137,50 @@ func (p *Pool) WakeAt(topic string, due time.Time) {
 	if l == nil || p.closing {
 		return
 	}
-	wait := due.Sub(p.Store.Now())
-	if wait <= 0 {
+	if !due.After(p.Store.Now()) {
 		p.wake(l)
 		return
 	}
-	if !l.due.IsZero() && !due.Before(l.due) {
+	if rounded := due.Truncate(dueGrain); rounded.Before(due) {
+		due = rounded.Add(dueGrain)
+	}
+	at, known := slices.BinarySearchFunc(l.dues, due, time.Time.Compare)
+	if known || at == maxDues {
 		return
 	}
-	p.disarm(l)
-	l.due = due
-	l.timer = clock.AfterFunc(wait+time.Millisecond, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		l.due = time.Time{}
-		p.wake(l)
-	})
+	l.dues = slices.Insert(l.dues, at, due)
+	l.dues = l.dues[:min(len(l.dues), maxDues)]
+	if at == 0 {
+		p.arm(l)
+	}
 }
 
-func (p *Pool) disarm(l *lane) {
+// arm sets the lane's timer for the nearest due time; p.mu is held.
+func (p *Pool) arm(l *lane) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	l.due = time.Time{}
+	if len(l.dues) == 0 {
+		return
+	}
+	wait := l.dues[0].Sub(p.Store.Now()) + time.Millisecond
+	l.timer = clock.AfterFunc(wait, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		now, passed := p.Store.Now(), 0
+		for passed < len(l.dues) && !l.dues[passed].After(now) {
+			passed++
+		}
+		l.dues = slices.Delete(l.dues, 0, passed)
+		p.wake(l)
+		p.arm(l)
+	})
+}
+
+// disarm forgets what becomes due; p.mu is held.
+func (p *Pool) disarm(l *lane) {
+	l.dues = nil
+	p.arm(l)
 }
 
 // Quiet returns the topics of which the pool does not know that they have due deliveries.
@@ -160,12 +189,27 @@ func (p *Pool) Quiet() []string {
 	defer p.mu.Unlock()
 	var quiet []string
 	for _, l := range p.lanes {
-		if !l.ready && l.needy == 0 && len(l.buffer) == 0 {
+		if l.quiet() {
 			quiet = append(quiet, l.receiver.Topic)
 		}
 	}
 	return quiet
 }
+
+// LookAgain makes the lanes that are not quiet look for due deliveries once more when they are through
+// with what they know of.
+func (p *Pool) LookAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		if !l.quiet() {
+			l.ready = true
+		}
+	}
+}
+
+// quiet tells whether the lane does not know of due deliveries; Pool.mu is held.
+func (l *lane) quiet() bool { return !l.ready && l.needy == 0 && len(l.buffer) == 0 }
 
 // dispatch gives free slots away, lane by lane in rotation: to a buffered task, which starts, or to
 // candidates that need a slot before they are claimed. p.mu is held.
@@ -215,7 +259,7 @@ func (p *Pool) slotFreed(l *lane) {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.dispatch()
-	if p.ahead(l) > 0 && (l.ready || len(l.buffer) == 0) {
-		p.wakeClaims()
+	if p.ahead(l) > 0 || len(l.buffer) == 0 {
+		p.wakeClaims() // its candidates may be claimed ahead now, or need a slot
 	}
 }
