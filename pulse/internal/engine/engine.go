@@ -85,7 +85,7 @@ func (e *Engine) Start() error {
 	claim, renew, settle := e.pool.Loops()
 	intake := map[string]func(context.Context){
 		"claim": claim, "poll": e.pollLoop, "due": e.dueLoop, "clock": e.clockLoop,
-		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop,
+		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop, "mend": m.MendLoop,
 	}
 	for i, look := range e.leader.Loops() {
 		intake[fmt.Sprintf("discover %d", i)] = look
