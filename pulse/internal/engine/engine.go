@@ -55,13 +55,16 @@ type Engine struct {
 
 	mu        sync.Mutex
 	receivers map[string]*receiver.Receiver
+
+	// refused holds the stored configVersion that cannot be adopted; only the poll loop uses it.
+	refused map[*receiver.Receiver]int
 }
 
 // New returns an engine that has not started.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		Config: cfg, due: newDueTimer(), polls: make(chan struct{}, 1),
-		receivers: map[string]*receiver.Receiver{},
+		receivers: map[string]*receiver.Receiver{}, refused: map[*receiver.Receiver]int{},
 	}
 	e.pool = worker.New(worker.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Workers: cfg.Workers, Lease: cfg.Lease,
@@ -121,14 +124,14 @@ func (e *Engine) Add(r *receiver.Receiver, sub store.Subscription) {
 	}
 }
 
-// Remove stops serving a topic: it is led by others from now on, buffered claims are handed back, and
-// running handlers are waited for until ctx ends, unless the caller is one.
-func (e *Engine) Remove(ctx context.Context, topic string) error {
+// Remove stops serving a topic: it is led by others from now on, and buffered claims are handed back. The
+// returned function waits for its running handlers until its context ends.
+func (e *Engine) Remove(ctx context.Context, topic string) (wait func(context.Context) error, err error) {
 	e.mu.Lock()
 	delete(e.receivers, topic)
 	e.mu.Unlock()
-	release := e.leader.Release(context.WithoutCancel(ctx), topic)
-	return errors.Join(e.pool.Remove(ctx, topic, !worker.InHandler(ctx)), release)
+	wait = e.pool.Remove(topic)
+	return wait, e.leader.Release(context.WithoutCancel(ctx), topic)
 }
 
 // Stop ends the engine: nothing is claimed any more, leases are released, running handlers finish until

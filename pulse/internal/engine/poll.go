@@ -67,6 +67,12 @@ func (e *Engine) poll(ctx context.Context) error {
 		if err := e.leader.Campaign(ctx, r, sub); err != nil {
 			return err
 		}
+		// Removed while the lease was on its way: Remove, which released what it saw, did not see it.
+		if e.receiver(sub.Topic) != r {
+			if err := e.leader.Release(ctx, sub.Topic); err != nil {
+				return err
+			}
+		}
 	}
 	for _, topic := range topics {
 		if !stored[topic] && e.receiver(topic) != nil {
@@ -93,6 +99,10 @@ func (e *Engine) adopt(r *receiver.Receiver, sub store.Subscription) {
 	}
 	adopted := sub.Settings.Over(inForce)
 	if problem := Unsupported(adopted); problem != "" {
+		if version, known := e.refused[r]; known && version == adopted.ConfigVersion {
+			return // reported
+		}
+		e.refused[r] = adopted.ConfigVersion
 		e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored settings of configVersion %d are not adopted: %s", e.Group, r.Topic, adopted.ConfigVersion, problem))
 		return
 	}
