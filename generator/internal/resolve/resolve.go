@@ -50,6 +50,8 @@ type resolver struct {
 	// failed are structs that cannot be decoded because of their fields: those are
 	// reported once, while other types are reported wherever they are used.
 	failed typeutil.Map
+	// depth is how deep the type being resolved is nested.
+	depth int
 	// misses counts what could not be decoded, reported or not.
 	misses  int
 	guarded typeutil.Map
