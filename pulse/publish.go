@@ -74,9 +74,10 @@ func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...Publis
 	case mongo.IsDuplicateKeyError(err) && o.idGiven:
 		results, err := t.settleDuplicates(ctx, c, []prepared[T]{p}, map[int]error{0: err}, false)
 		return results[0].Event, errors.Join(err, results[0].Err)
-	case err != nil:
+	case err != nil && !mongo.IsDuplicateKeyError(err):
 		return nil, fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, p.stored.ID, err)
 	}
+	// A new ID that exists already is our own first try, which the driver has sent again.
 	return p.event, nil
 }
 
@@ -168,12 +169,12 @@ func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared[
 		}
 		return results
 	}
-	// With a lost answer a generated ID that exists is our own first try.
+	// A new ID that exists already is our own first try, sent again by the driver or by us.
 	duplicates := map[int]error{}
 	for i, reason := range failed {
 		switch own := !chunk[i].idGiven; {
-		case mongo.IsDuplicateKeyError(reason) && own && repeated:
-		case mongo.IsDuplicateKeyError(reason) && !own:
+		case mongo.IsDuplicateKeyError(reason) && own:
+		case mongo.IsDuplicateKeyError(reason):
 			duplicates[i] = reason
 		default:
 			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, chunk[i].stored.ID, reason)
