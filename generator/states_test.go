@@ -86,6 +86,7 @@ func TestGenerate_7_2_WhateverTheOldFileHolds(t *testing.T) {
 		"conflict at the top": append([]byte(conflict), good...),
 		"empty":               {},
 		"random bytes":        random,
+		"null bytes":          make([]byte, 64),
 		"wrong package":       bytes.Replace(good, []byte("package orders"), []byte("package wrong"), 1),
 		"wrong and truncated": []byte(header + "package wrong\n\nfunc ("),
 		"build constraint":    append([]byte("//go:build never\n\n"), good...),
