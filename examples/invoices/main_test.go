@@ -145,7 +145,8 @@ func TestServe_2_9_FinishesOnSIGTERMAndGoesOnAfterTheNextStart(t *testing.T) {
 	first.wait("a batch of 100: INV-")
 	first.terminate()
 	is.Equal(first.end(), 0)
-	is.True(strings.HasSuffix(first.output(), "Stopping: running handlers finish.\nStopped."))
+	is.True(strings.Contains(first.output(), "\nStopping: running handlers finish.\n"))
+	is.True(strings.HasSuffix(first.output(), "\nStopped.")) // after the last handler
 
 	second := startProcess(t, "-serve", "-database", db.Name())
 	second.wait("Handling the events in database")
