@@ -72,7 +72,7 @@ func obstructing(pkgs []*packages.Package) []string {
 				continue
 			}
 			misnamed := strings.Contains(e.Msg, "found packages ")
-			unreadable := filepath.Base(parsePos(e.Pos).Filename) == GeneratedFile && importsLost(p)
+			unreadable := inGenerated(e) && importsLost(p)
 			if !misnamed && !unreadable {
 				continue
 			}
