@@ -120,6 +120,12 @@ func (c *command) stopWithCommand(sig syscall.Signal) {
 	if sig == syscall.SIGSTOP {
 		sig = syscall.SIGTSTP // what a shell would see
 	}
+	// `go tool` hands stop signals on instead of stopping, and the shell would wait for it.
+	parent := os.Getppid()
+	if group, err := syscall.Getpgid(parent); err == nil && group == unix.Getpgrp() {
+		_ = syscall.Kill(parent, syscall.SIGSTOP)
+		defer func() { _ = syscall.Kill(parent, syscall.SIGCONT) }()
+	}
 	_ = syscall.Kill(0, sig)
 	// The signal comes a moment after it was sent. Where no shell could continue us the kernel drops it, and
 	// then the command must not stay stopped for ever either.
