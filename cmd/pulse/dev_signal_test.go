@@ -23,7 +23,7 @@ func TestDev_SignalReachesCommandOnceAndServerOutlivesIt(t *testing.T) {
 			p := m.pulse(append([]string{"dev", "--"}, m.helper("serve")...)...)
 			p.await("ready")
 			p.signal(sig)
-			p.signal(sig) // as from go tool, which repeats what the terminal sends
+			p.signal(sig)         // as from go tool, which repeats what the terminal sends
 			is.Equal(p.wait(), 5) // the helper's own status after its graceful end
 			is.True(strings.Contains(p.out.String(), "graceful "+sig.String()))
 			for _, l := range m.witness.expect("mongod", "serve") {

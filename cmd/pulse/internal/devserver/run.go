@@ -176,7 +176,7 @@ func (r *runner) runCommand() int {
 	ended, lost := r.serviceEnded(), false
 	deadline, cancel := context.Background(), context.CancelFunc(func() {})
 	defer func() { cancel() }()
-	var wishes wishes
+	var asked wishes
 	startDeadline := func() {
 		if _, set := deadline.Deadline(); !set {
 			deadline, cancel = context.WithTimeout(deadline, r.cfg.StopTimeout)
@@ -190,7 +190,7 @@ func (r *runner) runCommand() int {
 			}
 			return cmd.status
 		case sig := <-r.signals:
-			if wishes.isNew(sig) {
+			if asked.isNew(sig) {
 				cmd.signal(sig)
 			}
 			startDeadline()
