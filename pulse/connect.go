@@ -18,6 +18,8 @@ const (
 	bridgeAppName = "@orion-js/pulse-bridge-v2"
 	// maxAppName is MongoDB's limit, in bytes; it refuses connections with a longer name.
 	maxAppName = 128
+	// maxDatabaseName is MongoDB's limit, in bytes.
+	maxDatabaseName = 63
 	// poolIdleTime is how long our connections stay open unused.
 	poolIdleTime = 30 * time.Second
 )
@@ -120,6 +122,9 @@ func withoutPassword(err error, uri string) string {
 func databaseProblems(name string) []string {
 	if problem := nameProblem("Database", name); problem != "" {
 		return []string{problem + ": set it, or name it in the URI (mongodb://host/database)"}
+	}
+	if len(name) > maxDatabaseName {
+		return []string{fmt.Sprintf("Database %q: MongoDB allows at most %d bytes in a database's name", name, maxDatabaseName)}
 	}
 	if strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {
 		return []string{fmt.Sprintf("Database %q: MongoDB does not allow / \\ . space \" $ * < > : | ? in a database's name", name)}
