@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, uri string, out io.Writer) (err err
 
 	// One pool of connections for the service's own collections and for the events. The events are in the
 	// same database.
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(connectTimeout))
+	client, err := mongo.Connect(options.Client().SetServerSelectionTimeout(connectTimeout).ApplyURI(uri))
 	if err != nil {
 		return fmt.Errorf("the connection string in MONGODB_URI cannot be used: %w", err)
 	}

@@ -32,7 +32,10 @@ func number(text string) (any, error) {
 	if len(want.digits) > 34 {
 		return nil, errNumber
 	}
-	if d, err := bson.ParseDecimal128(want.String()); err == nil && decimalOf(d.String()) == want {
+	if len(text) > 100 {
+		text = want.String() // without its zeros, which may be a million
+	}
+	if d, err := bson.ParseDecimal128(text); err == nil && decimalOf(d.String()) == want {
 		return d, nil
 	}
 	return nil, errNumber

@@ -28,9 +28,9 @@ import (
 	"github.com/orionjs/orion-go/pulse"
 )
 
-// maxPayload is the limit for a payload, as text and as it is stored. MongoDB's limit for a document is 16
+// MaxPayload is the limit for a payload, as text and as it is stored. MongoDB's limit for a document is 16
 // MiB, and the event around the payload needs some of it.
-const maxPayload = 15 << 20
+const MaxPayload = 15 << 20
 
 // Publisher stores events; *echoes.App is one.
 type Publisher interface {
@@ -87,11 +87,11 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 // receive returns the answer.
 func (r *Receiver) receive(w http.ResponseWriter, request *http.Request, event, id string) (status int, text string) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, maxPayload))
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, MaxPayload))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return http.StatusBadRequest, fmt.Sprintf("the body is too large: at most %d bytes are accepted", maxPayload)
+		return http.StatusBadRequest, fmt.Sprintf("the body is too large: at most %d bytes are accepted", MaxPayload)
 	case err != nil:
 		return http.StatusBadRequest, fmt.Sprintf("the body cannot be read: %v", err)
 	case len(r.Secret) > 0 && !signed(body, r.Secret, request.Header.Get("X-Hub-Signature-256")):
@@ -100,7 +100,7 @@ func (r *Receiver) receive(w http.ResponseWriter, request *http.Request, event, 
 	if problem := checkHeaders(request.Header, event, id); problem != "" {
 		return http.StatusBadRequest, problem
 	}
-	payload, err := jsonbson.Document(body, maxPayload)
+	payload, err := jsonbson.Document(body, MaxPayload)
 	if err != nil {
 		return http.StatusBadRequest, fmt.Sprintf("the body cannot be stored: %v", err)
 	}

@@ -110,9 +110,9 @@ func TestReceiver_1_3_TellsWhatHappenedToTheDelivery(t *testing.T) {
 
 func TestReceiver_RefusesWhatIsNoDelivery(t *testing.T) {
 	t.Parallel()
-	large := `{"text":"` + strings.Repeat("a", maxPayload) + `"}`
+	large := `{"text":"` + strings.Repeat("a", MaxPayload) + `"}`
 	// Just small enough as text, and a few bytes larger as BSON.
-	blownUp := `{"text":"` + strings.Repeat("a", maxPayload-len(`{"text":""}`)) + `"}`
+	blownUp := `{"text":"` + strings.Repeat("a", MaxPayload-len(`{"text":""}`)) + `"}`
 	for name, c := range map[string]struct {
 		body    string
 		changes map[string]string
