@@ -41,6 +41,7 @@ type App struct {
 	settled chan struct{}           // closed when the running Start has returned
 	open    []Carrier               // connected or connecting, in the order of Start
 	ready   bool                    // all of open are connected
+	closing *closing                // made by the first Close
 }
 
 type state int
@@ -280,52 +281,4 @@ func (a *App) setReady() bool {
 	defer a.mu.Unlock()
 	a.ready = a.state != stateClosed
 	return a.ready
-}
-
-// Close ends the App: no event is taken any more, running handlers finish,
-// bounded by ctx, and are cancelled then, their outcomes are stored, and the
-// connections that the App opened are closed. A delivery whose handler was
-// cancelled is handed back.
-//
-// It is idempotent, may be called during Start, which then returns ErrClosed,
-// and by a handler: with the handler's context it does not wait for that
-// handler. A closed App cannot be started again.
-func (a *App) Close(ctx context.Context) error {
-	a.mu.Lock()
-	starting := a.state == stateStarting
-	a.state = stateClosed
-	abort, settled := a.abort, a.settled
-	a.mu.Unlock()
-
-	if starting {
-		abort(ErrClosed)
-	}
-	err := a.closeCarriers(ctx)
-	// A handler must not wait for a Start that waits for the handler.
-	if settled != nil && !inHandler(ctx) {
-		select {
-		case <-settled:
-		case <-ctx.Done():
-			err = errors.Join(err, fmt.Errorf("echoes: close: the running start has not ended: %w", context.Cause(ctx)))
-		}
-	}
-	return err
-}
-
-// closeCarriers closes what is open, all at once: each may wait for handlers.
-func (a *App) closeCarriers(ctx context.Context) error {
-	a.mu.Lock()
-	open := append([]Carrier(nil), a.open...)
-	a.mu.Unlock()
-	errs := make([]error, len(open))
-	var wg sync.WaitGroup
-	for i, carrier := range open {
-		wg.Go(func() {
-			if err := carrier.Close(ctx); err != nil {
-				errs[i] = fmt.Errorf("echoes: close %s: %w", carrier.Name(), err)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

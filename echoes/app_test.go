@@ -126,6 +126,12 @@ func TestHandle_7_8_BatchFailsOrSkips(t *testing.T) {
 	is.Equal(reported[0].Error(), "echoes: notes.go:9: (*Notes).Created (topic a): 2 of 3 items were left out because they cannot be decoded, the first: echoes: topic a, event 1: text: want string, got int32")
 	is.True(strings.Contains(log.String(), "left_out=2 of=3"))
 
+	// A careless OnError does not fail the batch.
+	a.cfg.OnError = func(error) { panic("boom") }
+	a.report(errors.New("x"))
+	a.cfg.OnError = cfg.OnError
+	is.True(strings.Contains(log.String(), "Config.OnError panicked"))
+
 	// A batch that fails will come again: nothing is left out yet.
 	result = errors.New("no")
 	is.Equal(run([]Message{bad("1"), good("2")}, OnInvalid("skip")), result)
@@ -249,6 +255,69 @@ func TestClose_7_5_GivesUpWaitingWithItsContext(t *testing.T) {
 	close(release)
 	is.Equal(<-result, ErrClosed) // and what was connected late is closed
 	is.Equal(fake.called(), "connect close close")
+}
+
+func TestClose_7_5_AtAnyMomentOfStartLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for range 300 {
+		cfg, fake := kafkaConfig()
+		a := newApp(t, cfg, service{on("a")})
+		result := make(chan error, 1)
+		go func() { result <- a.Start(context.Background()) }()
+		is.NoErr(a.Close(t.Context()))
+		err := <-result
+		is.True(err == nil || errors.Is(err, ErrClosed))
+		calls := fake.called()
+		is.True(calls == "" || strings.HasSuffix(calls, "close"))
+	}
+}
+
+func TestClose_7_5_OfAnotherAppInAHandlerWaits(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	cfg, inner := kafkaConfig()
+	closed := make(chan struct{})
+	inner.onClose = func(context.Context) error {
+		close(closed)
+		return nil
+	}
+	other := newApp(t, cfg)
+	is.NoErr(other.Start(t.Context()))
+	cfg, fake := kafkaConfig()
+	a := newApp(t, cfg, service{On("a", func(ctx context.Context, _ note) error {
+		is.NoErr(other.Close(ctx))
+		select {
+		case <-closed:
+		default:
+			t.Error("Close has not waited")
+		}
+		return nil
+	}, decodeNote)})
+	is.NoErr(a.Start(t.Context()))
+	is.NoErr(fake.deliver(t.Context(), message(t, "a", "1", nil)))
+	is.NoErr(a.Close(t.Context()))
+}
+
+func TestClose_7_5_TheLeastPatientCallerCounts(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	cfg, fake := kafkaConfig()
+	closing := make(chan struct{})
+	fake.onClose = func(ctx context.Context) error {
+		close(closing)
+		<-ctx.Done() // a handler that runs on until it is cancelled
+		return nil
+	}
+	a := newApp(t, cfg)
+	is.NoErr(a.Start(t.Context()))
+	patient := make(chan error, 1)
+	go func() { patient <- a.Close(context.Background()) }()
+	<-closing
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	is.NoErr(a.Close(ctx))
+	is.NoErr(<-patient)
 }
 
 func TestPublish_7_5_GoesWherePublishToSays(t *testing.T) {

@@ -1,2 +1,41 @@
 // Package echoes runs services whose methods handle events.
+//
+// A method becomes a listener by a comment, and the tool echoesgen writes what
+// is needed to decode its parameters and to register it:
+//
+//	//echoes:event topic=order.created maxRetries=5
+//	func (s *Orders) Created(ctx context.Context, order OrderCreated) error
+//
+//	//echoes:batch topic=invoice.created batchSize=100
+//	func (s *Invoices) Created(ctx context.Context, items []echoes.Item[Invoice]) error
+//
+// New makes an App of services and a configuration, Start runs it, Publish
+// publishes, Close ends it. Events travel over transports: Pulse, which keeps
+// them in MongoDB, and Kafka, which package echoes/kafka supplies. A listener
+// does not know which one brought its event.
+//
+// # Handlers
+//
+// A handler takes its parameters, an Item with the event's context, or, for a
+// batch, a slice of Items. It succeeds by returning nil. After an error or a
+// panic the delivery is retried as the listener's options say; pulse.Permanent
+// and pulse.RetryAfter say otherwise. Events are delivered at least once: a
+// handler that writes uses the EventID as the key that makes a repetition
+// harmless.
+//
+// # Decoding
+//
+// Parameters are decoded by generated code from the raw bytes, see Decoder:
+// unknown fields are dropped, numbers never lose anything, and an error names
+// the path, as in
+//
+//	echoes: topic invoice.created, event ev-1: lines[0].price: want float64, got string
+//
+// # Start-up
+//
+// App.Start checks everything that can be checked before it connects, and lists
+// all problems in one *StartupError with the source position of each annotation
+// (spec 7.6). App.Check does the same in a unit test. Whether the settings are
+// those of the other replicas is known only to the database; it is reported in
+// the same way, before any handler runs.
 package echoes

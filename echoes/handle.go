@@ -5,17 +5,18 @@ import (
 	"sync"
 )
 
-type handlerKey struct{}
+// handlerKey marks the contexts of an App's handlers.
+type handlerKey struct{ app *App }
 
-// inHandler reports whether ctx comes from a handler of an App.
-func inHandler(ctx context.Context) bool { return ctx.Value(handlerKey{}) != nil }
+// inHandler reports whether ctx comes from one of a's handlers.
+func (a *App) inHandler(ctx context.Context) bool { return ctx.Value(handlerKey{a}) != nil }
 
 // handler returns what a carrier calls for an attempt of r. Everything that
 // belongs around the handlers of all listeners and transports goes here.
 func (a *App) handler(r Receiver) func(context.Context, []Message) error {
 	skip := r.kind == KindBatch && equals(r.InForce.OnInvalid, invalidSkip)
 	return func(ctx context.Context, ms []Message) error {
-		ctx = context.WithValue(ctx, handlerKey{}, true)
+		ctx = context.WithValue(ctx, handlerKey{a}, true)
 		if !skip {
 			return r.handle(ctx, ms, nil)
 		}
@@ -37,9 +38,21 @@ func (a *App) skip(e *InvalidItemsError) {
 	}
 	a.cfg.Logger.Warn("echoes: undecodable items were left out of a batch",
 		"topic", e.Topic, "listener", e.Position, "left_out", len(e.Items), "of", e.Total, "first", e.Items[0].Error(), "events", ids)
-	if a.cfg.OnError != nil {
-		a.cfg.OnError(e)
+	a.report(e)
+}
+
+// report hands an error to the user, whose code must not fail the handler that
+// just succeeded.
+func (a *App) report(err error) {
+	if a.cfg.OnError == nil {
+		return
 	}
+	defer func() {
+		if r := recover(); r != nil {
+			a.cfg.Logger.Error("echoes: Config.OnError panicked", "panic", r)
+		}
+	}()
+	a.cfg.OnError(err)
 }
 
 // SkippedItems returns how many items of the topic OnInvalid("skip") has left

@@ -62,7 +62,7 @@ func On[P any](topic string, handle func(context.Context, P) error, decode func(
 		return l
 	}
 	l.handle = func(ctx context.Context, ms []Message, _ func(*DecodeError)) error {
-		p, err := decodeMessage(&ms[0], decode)
+		p, err := decodeMessage(new(Decoder), &ms[0], decode)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func OnItem[P any](topic string, handle func(context.Context, Item[P]) error, de
 		return l
 	}
 	l.handle = func(ctx context.Context, ms []Message, _ func(*DecodeError)) error {
-		p, err := decodeMessage(&ms[0], decode)
+		p, err := decodeMessage(new(Decoder), &ms[0], decode)
 		if err != nil {
 			return err
 		}
@@ -99,8 +99,9 @@ func OnBatch[P any](topic string, size int, handle func(context.Context, []Item[
 	}
 	l.handle = func(ctx context.Context, ms []Message, invalid func(*DecodeError)) error {
 		items := make([]Item[P], 0, len(ms))
+		d := new(Decoder)
 		for i := range ms {
-			p, err := decodeMessage(&ms[i], decode)
+			p, err := decodeMessage(d, &ms[i], decode)
 			if err == nil {
 				items = append(items, Item[P]{Params: p, EventContext: ms[i].Event})
 				continue
@@ -158,30 +159,26 @@ func (l Listener) Settings() Settings { return l.settings }
 
 var errNoParams = errors.New("missing: the event's data is no document with the field params")
 
-// decodeMessage decodes one message, and names topic and event on failure.
-func decodeMessage[P any](m *Message, decode func(*Decoder, *P)) (P, *DecodeError) {
-	var (
-		d Decoder
-		p P
-	)
-	fail := &DecodeError{Topic: m.Event.Topic, EventID: m.Event.EventID}
+// decodeMessage decodes one message with d, and names topic and event on
+// failure.
+func decodeMessage[P any](d *Decoder, m *Message, decode func(*Decoder, *P)) (P, *DecodeError) {
+	var p, zero P
+	path, reason := "", m.Err
 	switch {
-	case m.Err != nil:
-		fail.Err = m.Err
+	case reason != nil:
 	case m.Params.Type == 0:
-		fail.Err = errNoParams
+		reason = errNoParams
 	default:
 		d.reset(m.Params)
 		if d.err == nil {
-			decode(&d, &p)
+			decode(d, &p)
 		}
 		if d.err == nil {
 			return p, nil
 		}
-		fail.Path, fail.Err = d.err.Path, d.err.Err
+		path, reason = d.err.Path, d.err.Err
 	}
-	var zero P
-	return zero, fail
+	return zero, &DecodeError{Topic: m.Event.Topic, EventID: m.Event.EventID, Path: path, Err: reason}
 }
 
 // methodName finds the name of the method that a method value stands for, as

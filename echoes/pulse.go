@@ -6,16 +6,11 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/orionjs/orion-go/pulse"
 )
-
-// closeFromHandler bounds how long running handlers may take after one of them
-// closed the App, unless another Close is less patient.
-const closeFromHandler = time.Minute
 
 // pulseCarrier is the transport over Pulse.
 type pulseCarrier struct {
@@ -25,15 +20,10 @@ type pulseCarrier struct {
 	client *pulseClient // nil before Connect
 }
 
-// pulseClient is one connection with its end.
+// pulseClient is what one Connect made.
 type pulseClient struct {
 	*pulse.Client
 	receivers []Receiver
-
-	closing context.Context // made by the first Close
-	cancel  context.CancelFunc
-	closed  chan struct{}
-	err     error // set before closed is closed
 }
 
 func newPulseCarrier(cfg Pulse) *pulseCarrier { return &pulseCarrier{cfg: cfg} }
@@ -141,45 +131,13 @@ func (c *pulseCarrier) Publish(ctx context.Context, out Outgoing) (EventRef, err
 	return EventRef{ID: ev.ID, Topic: ev.Topic, CreatedAt: ev.CreatedAt, Duplicate: ev.Duplicate}, nil
 }
 
-// Close is Carrier.Close. The first call starts closing; all callers but
-// handlers wait for the end of it, and one that runs out of patience ends that
-// of all, so that a service that closes itself in a handler and in main does
-// not exit before its handlers have finished.
+// Close is Carrier.Close.
 func (c *pulseCarrier) Close(ctx context.Context) error {
-	c.mu.Lock()
-	client := c.client
+	client := c.current()
 	if client == nil {
-		c.mu.Unlock()
 		return nil
 	}
-	fromHandler := inHandler(ctx)
-	if client.closed == nil {
-		client.closed = make(chan struct{})
-		// Not derived from ctx: Pulse treats a handler's context in its own way,
-		// and other callers may be more patient.
-		patience := context.Background()
-		if fromHandler {
-			client.closing, client.cancel = context.WithTimeout(patience, closeFromHandler)
-		} else {
-			client.closing, client.cancel = context.WithCancel(patience)
-		}
-		go func() {
-			defer close(client.closed)
-			defer client.cancel()
-			client.err = client.Client.Close(client.closing)
-		}()
-	}
-	c.mu.Unlock()
-	if fromHandler {
-		return nil
-	}
-	select {
-	case <-client.closed:
-	case <-ctx.Done():
-		client.cancel()
-		<-client.closed // Pulse bounds what is left
-	}
-	return client.err
+	return client.Close(ctx)
 }
 
 // subscribe registers one receiver.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,10 @@ func single(more ...Option) []Option {
 
 // onPulse is a configuration over the test's database.
 func onPulse(db *mongo.Database) Config {
-	return Config{Pulse: &Pulse{Client: db.Client(), Config: pulse.Config{ConsumerGroup: "billing", Database: db.Name()}}}
+	return Config{
+		Pulse:  &Pulse{Client: db.Client(), Config: pulse.Config{ConsumerGroup: "billing", Database: db.Name()}},
+		Logger: slog.New(slog.DiscardHandler),
+	}
 }
 
 // started starts an app that is closed with the test.
@@ -304,7 +308,7 @@ func TestStart_7_6_WhatPulseRefusesNamesThePosition(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Pulse: &Pulse{URI: "mongodb://127.0.0.1:1/", Config: pulse.Config{ConsumerGroup: "g", Database: "a b", PollInterval: -5}}}
 	expectProblems(t, newApp(t, cfg, service{onBatch("a", 1)}).Start(t.Context()), "Config.Pulse: Database", "Config.Pulse: PollInterval")
-	cfg.Pulse.URI = "mongo//"
+	cfg = Config{Pulse: &Pulse{URI: "mongo//", Config: pulse.Config{ConsumerGroup: "g", Database: "d"}}}
 	expectProblems(t, newApp(t, cfg).Start(t.Context()), "Config.Pulse: the MongoDB URI is not usable")
 }
 

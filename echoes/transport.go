@@ -45,10 +45,10 @@ type Carrier interface {
 	Publish(ctx context.Context, out Outgoing) (EventRef, error)
 
 	// Close stops taking events, waits for running handlers until ctx ends and
-	// cancels them then, stores what they returned and releases everything.
-	// It is idempotent, may be called by several goroutines at once, also while
-	// Connect or Start runs, and does not wait for the handler that it is
-	// called from, which shows in ctx.
+	// cancels them then, stores what they returned and releases everything. It
+	// returns within seconds of ctx's end. It is idempotent, may be called by
+	// several goroutines at once and while Connect or Start runs, but never
+	// waits for its own handler: ctx is not a handler's.
 	Close(ctx context.Context) error
 }
 

@@ -67,17 +67,20 @@ func TestGenerate_7_2_Golden(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the generated code does not compile or vet:\n%s", out)
 		}
-		out, err = m.run("test", "./...")
+		out, err = m.run("test", "-vet=off", "./...")
 		if err != nil {
 			t.Fatalf("the tests in the scenarios fail:\n%s", out)
 		}
 	})
 	t.Run("unchanged", func(t *testing.T) {
 		is := is.New(t)
-		again, err := generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./..."}, Env: m.env()})
-		is.NoErr(err)
-		is.Equal(len(again.Files), len(result.Files))
-		is.Equal(again.Stale(), nil) // the second run finds the same output, with the first one in place
+		// With the first output in place, and again: an order that a map decides shows.
+		for range 4 {
+			again, err := m.check()
+			is.NoErr(err)
+			is.Equal(len(again.Files), len(result.Files))
+			is.Equal(again.Stale(), nil)
+		}
 	})
 }
 

@@ -5,28 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse/internal/engine"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 	"github.com/orionjs/orion-go/pulse/internal/worker"
 )
 
-const (
-	// bridgeAppName tells operators which connections come from software that serves both execution
-	// versions (spec 4.13). The Node implementation of the same ability uses the same name.
-	bridgeAppName = "@orion-js/pulse-bridge-v2"
-	// poolIdleTime is how long our connections stay open unused.
-	poolIdleTime = 30 * time.Second
-	// closeInHandler bounds a Close that was called from inside a handler.
-	closeInHandler = time.Minute
-)
+// closeInHandler bounds a Close that was called from inside a handler.
+const closeInHandler = time.Minute
 
 // Client publishes events, and runs the subscriptions of one consumer group. Its methods are safe for
 // concurrent use. Several clients, of one group or of many, may share a process and a mongo.Client.
@@ -36,85 +27,71 @@ type Client struct {
 	owned  bool // the mongo.Client is ours to close
 	store  *store.Store
 
-	// start serializes Start, Subscribe, Unsubscribe and Close; mu guards the fields below for readers.
-	start sync.Mutex
+	// turn serializes Start, Subscribe, Unsubscribe and Close, by holding at most one value. It is a
+	// channel so that whoever waits for it can give up: a handler that waits while Close has the turn,
+	// and waits for the handler, would hold both up.
+	turn       chan struct{}
+	closing    context.Context // ends when Close begins
+	beginClose context.CancelFunc
+	ended      chan struct{} // closed when Close has ended
 
-	mu            sync.Mutex
+	mu            sync.Mutex     // guards the fields below for readers
 	engine        *engine.Engine // nil until started
 	subscriptions map[string]*Subscription
 	isClosed      bool
 }
 
-// Connect opens connections to MongoDB and returns a started client, which Close disconnects. With
-// Config.ManualStart it contacts nothing until Start.
-//
-// It returns a *ConfigurationError for settings that cannot work, an *IndexError, or MongoDB's error.
-func Connect(ctx context.Context, uri string, config Config) (*Client, error) {
-	opts := options.Client().ApplyURI(uri)
-	if err := opts.Validate(); err != nil {
-		return nil, &ConfigurationError{Problems: []string{fmt.Sprintf("the MongoDB URI is not usable: %v", err)}}
+// New is Connect over the caller's connections, which stay open after Close.
+func New(ctx context.Context, client *mongo.Client, config Config) (*Client, error) {
+	config, problems := config.withDefaults()
+	if client == nil {
+		problems = append(problems, "the mongo.Client is nil")
 	}
-	name := bridgeAppName
-	if opts.AppName != nil && *opts.AppName != "" && !strings.Contains(*opts.AppName, name) {
-		name = *opts.AppName + " " + name
+	problems = append(problems, databaseProblems(config.Database)...)
+	if err := configurationError(problems); err != nil {
+		return nil, err
 	}
-	opts.SetAppName(name)
-	if opts.MaxConnIdleTime == nil {
-		opts.SetMaxConnIdleTime(poolIdleTime)
+	c := newClient(client, false, config)
+	if config.ManualStart {
+		return c, nil
 	}
-	if config.Database == "" {
-		config.Database = databaseOf(uri)
-	}
-	mc, err := mongo.Connect(opts)
-	if err != nil {
-		return nil, fmt.Errorf("pulse: connect to MongoDB: %w", err)
-	}
-	c, err := newClient(ctx, mc, true, config)
-	if err != nil {
-		_ = mc.Disconnect(context.WithoutCancel(ctx))
+	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// New is Connect over the caller's connections, which stay open after Close.
-func New(ctx context.Context, client *mongo.Client, config Config) (*Client, error) {
-	return newClient(ctx, client, false, config)
-}
-
-func newClient(ctx context.Context, mc *mongo.Client, owned bool, config Config) (*Client, error) {
-	config, problems := config.withDefaults()
-	if mc == nil {
-		problems = append(problems, "the mongo.Client is nil")
-	}
-	if problem := nameProblem("Database", config.Database); problem != "" {
-		problems = append(problems, problem+": set it, or name it in the URI (mongodb://host/database)")
-	} else if strings.ContainsAny(config.Database, "/\\. \"$*<>:|?\x00") {
-		problems = append(problems, fmt.Sprintf("Database %q: MongoDB does not allow / \\ . space \" $ * < > : | ? in a database's name", config.Database))
-	}
-	if err := configurationError(problems); err != nil {
-		return nil, err
-	}
-	c := &Client{
+func newClient(mc *mongo.Client, owned bool, config Config) *Client {
+	closing, beginClose := context.WithCancel(context.Background())
+	return &Client{
 		config: config, mongo: mc, owned: owned,
-		store:         store.New(mc.Database(config.Database), config.CollectionPrefix),
+		store: store.New(mc.Database(config.Database), config.CollectionPrefix),
+		turn:  make(chan struct{}, 1), closing: closing, beginClose: beginClose, ended: make(chan struct{}),
 		subscriptions: map[string]*Subscription{},
 	}
-	if config.ManualStart {
-		return c, nil
-	}
-	return c, c.Start(ctx)
 }
 
-// databaseOf returns the database that a MongoDB URI names, if any.
-func databaseOf(uri string) string {
-	_, rest, _ := strings.Cut(uri, "://")
-	rest, _, _ = strings.Cut(rest, "?")
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		rest = rest[at+1:]
+// exclusive waits for the caller's turn among Start, Subscribe and Unsubscribe. The context that it returns
+// ends with Close as well, so that Close does not wait for an answer of MongoDB. Call done at the end.
+func (c *Client) exclusive(ctx context.Context) (_ context.Context, done func(), err error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-c.closing.Done():
+		return nil, nil, ErrClosed
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
 	}
-	_, database, _ := strings.Cut(rest, "/")
-	return database
+	if c.closed() {
+		<-c.turn
+		return nil, nil, ErrClosed
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(c.closing, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		unlink()
+		cancel(nil)
+		<-c.turn
+	}, nil
 }
 
 // Start contacts MongoDB, creates missing indexes, stores or checks all registered subscriptions, and
@@ -122,14 +99,29 @@ func databaseOf(uri string) string {
 // has run. A failed Start can be repeated. It is only to be called with Config.ManualStart; a second
 // successful call is an error, one after Close is ErrClosed.
 func (c *Client) Start(ctx context.Context) error {
-	c.start.Lock()
-	defer c.start.Unlock()
-	if c.closed() {
-		return ErrClosed
+	ctx, done, err := c.exclusive(ctx)
+	if err != nil {
+		return err
 	}
+	defer done()
 	if c.running() != nil {
 		return errors.New("pulse: the client has started already: Start is for clients with Config.ManualStart, once")
 	}
+	if err := c.start(ctx); err != nil {
+		return c.orClosed(err)
+	}
+	return nil
+}
+
+// orClosed is the error of a call that Close may have interrupted.
+func (c *Client) orClosed(err error) error {
+	if err != nil && c.closed() {
+		return ErrClosed
+	}
+	return err
+}
+
+func (c *Client) start(ctx context.Context) error {
 	if err := c.store.Detect(ctx); err != nil {
 		return err
 	}
@@ -141,19 +133,8 @@ func (c *Client) Start(ctx context.Context) error {
 		c.config.Logger.Warn("pulse: index", "group", c.config.ConsumerGroup, "warning", warning)
 	}
 	subs := c.registered()
-	var problems []string
-	stored := make([]store.Subscription, len(subs))
-	for i, sub := range subs {
-		if stored[i], err = sub.ensure(ctx); err == nil {
-			continue
-		}
-		var wrong *ConfigurationError
-		if !errors.As(err, &wrong) {
-			return err
-		}
-		problems = append(problems, wrong.Problems...)
-	}
-	if err := configurationError(problems); err != nil {
+	stored, err := c.ensureAll(ctx, subs)
+	if err != nil {
 		return err
 	}
 	e := engine.New(engine.Config{
@@ -176,6 +157,39 @@ func (c *Client) Start(ctx context.Context) error {
 	return nil
 }
 
+// ensureAll stores all subscriptions, or none when one of them cannot work as things are.
+func (c *Client) ensureAll(ctx context.Context, subs []*Subscription) ([]store.Subscription, error) {
+	if len(subs) == 0 {
+		return nil, nil
+	}
+	topics := make([]string, len(subs))
+	for i, sub := range subs {
+		topics[i] = sub.Topic()
+	}
+	found, err := c.store.Subscriptions(ctx, c.config.ConsumerGroup, topics)
+	if err != nil {
+		return nil, err
+	}
+	byTopic := make(map[string]*store.Subscription, len(found))
+	for i := range found {
+		byTopic[found[i].Topic] = &found[i]
+	}
+	var problems []string
+	for _, sub := range subs {
+		problems = append(problems, sub.problems(byTopic[sub.Topic()])...)
+	}
+	if err := configurationError(problems); err != nil {
+		return nil, err
+	}
+	stored := make([]store.Subscription, len(subs))
+	for i, sub := range subs {
+		if stored[i], err = sub.ensure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return stored, nil
+}
+
 // owner names this client in leases, for people who read the database.
 func owner() string {
 	host, err := os.Hostname()
@@ -191,10 +205,17 @@ func owner() string {
 // and connections closed if Connect opened them. Errors say what could not be finished; it is made good
 // by another client, after the leases. A handler that ignores its context for 5 s is left behind.
 //
-// A second call returns nil at once. Called from inside a handler, Close only begins: the client is closed
-// after the handler has returned.
+// A call beside another waits for its end, within its own ctx, and one after it returns nil. Called from
+// inside a handler, Close only begins: the client is closed after the handler has returned.
 func (c *Client) Close(ctx context.Context) error {
-	if worker.InHandler(ctx) {
+	c.mu.Lock()
+	first := !c.isClosed
+	c.isClosed = true
+	c.mu.Unlock()
+	c.beginClose()
+	inHandler := worker.InHandler(ctx)
+	switch {
+	case first && inHandler:
 		background, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeInHandler)
 		go func() {
 			defer cancel()
@@ -203,20 +224,28 @@ func (c *Client) Close(ctx context.Context) error {
 			}
 		}()
 		return nil
+	case first:
+		return c.close(ctx)
+	case inHandler:
+		return nil
 	}
-	return c.close(ctx)
+	select {
+	case <-c.ended:
+		return nil
+	default:
+	}
+	select {
+	case <-c.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("pulse: close: an earlier Close is still at work: %w", context.Cause(ctx))
+	}
 }
 
 func (c *Client) close(ctx context.Context) error {
-	c.mu.Lock()
-	first := !c.isClosed
-	c.isClosed = true
-	c.mu.Unlock()
-	if !first {
-		return nil
-	}
-	c.start.Lock() // a Start or Subscribe under way ends first
-	defer c.start.Unlock()
+	defer close(c.ended)
+	c.turn <- struct{}{} // soon: the context of a call under way has ended
+	defer func() { <-c.turn }()
 	var problem error
 	if e := c.running(); e != nil {
 		problem = e.Stop(ctx)

@@ -89,6 +89,8 @@ func (c Config) withDefaults() (Config, []string) {
 	setDefault(&c.CollectionPrefix, "orionjs.pulse")
 	if strings.ContainsAny(c.CollectionPrefix, "$\x00") {
 		wrong("CollectionPrefix %q: must not contain $ or NUL", c.CollectionPrefix)
+	} else if !utf8.ValidString(c.CollectionPrefix) {
+		wrong("CollectionPrefix %q is not valid UTF-8", c.CollectionPrefix)
 	}
 	setDefault(&c.WorkerCount, 4)
 	if c.WorkerCount < 1 {

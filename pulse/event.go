@@ -1,10 +1,7 @@
 package pulse
 
 import (
-	"fmt"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -46,33 +43,4 @@ func newEvent[T any](e store.Event) (*Event[T], error) {
 		return nil, &DecodeError{Topic: e.Topic, EventID: e.ID, Err: err}
 	}
 	return out, nil
-}
-
-// decode reads a stored value. Null and absent leave the zero value.
-func decode[T any](value bson.RawValue, into *T) error {
-	if raw, ok := any(into).(*bson.RawValue); ok {
-		*raw = value
-		return nil
-	}
-	if value.Type == 0 || value.Type == bson.TypeNull || value.Type == bson.TypeUndefined {
-		return nil
-	}
-	return value.Unmarshal(into)
-}
-
-// encode makes a stored value of data. A panic in the data's own methods is an error.
-func encode(data any) (value bson.RawValue, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("its encoding panicked: %v", r)
-		}
-	}()
-	if raw, ok := data.(bson.RawValue); ok {
-		if err := raw.Validate(); err != nil {
-			return bson.RawValue{}, err
-		}
-		return raw, nil
-	}
-	t, bytes, err := bson.MarshalValue(data)
-	return bson.RawValue{Type: t, Value: bytes}, err
 }

@@ -162,6 +162,14 @@ func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeO
 	if s.ConfigVersion < 0 {
 		wrong("ConfigVersion(%d): must be 0 or more", s.ConfigVersion)
 	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"ConfigVersion", s.ConfigVersion}, {"MaxRetries", s.MaxRetries}, {"batch size", s.BatchSize}} {
+		if int64(n.value) > store.MaxNumber {
+			wrong("%s %d: must be at most %d, the largest number that every client of the group reads exactly", n.name, n.value, int64(store.MaxNumber))
+		}
+	}
 	if s.Multiplier <= 0 {
 		wrong("RetryBackoffMultiplier(%v): must be more than 0; 1 keeps the pauses equal", s.Multiplier)
 	} else if err := backoff.CheckRange(s.RetryDelay, s.Multiplier, s.MaxRetries, clock.Now()); err != nil {

@@ -1,10 +1,11 @@
 package pulse
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -34,7 +35,8 @@ type publishOptions struct {
 
 // WithID publishes under the caller's ID, any non-empty string, in place of a new UUIDv7. For as long as
 // the event is retained, publishing again with the same ID, topic and data stores nothing and returns the
-// stored event as Duplicate; with another topic or other data it is a *ConflictError (spec 1.3).
+// stored event as Duplicate; with another topic or other data it is a *ConflictError (spec 1.3). The order
+// of a document's keys makes no difference, headers are not compared.
 func WithID(id string) PublishOption {
 	return func(o *publishOptions) { o.id, o.idGiven = id, true }
 }
@@ -70,12 +72,13 @@ func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...Publis
 	err = c.store.InsertEvent(ctx, p.doc)
 	switch {
 	case mongo.IsDuplicateKeyError(err) && o.idGiven:
-		results, err := t.settleDuplicates(ctx, c, []prepared{p}, map[int]error{0: err})
+		results, err := t.settleDuplicates(ctx, c, []prepared[T]{p}, map[int]error{0: err}, false)
 		return results[0].Event, errors.Join(err, results[0].Err)
-	case err != nil:
-		return nil, fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, p.event.ID, err)
+	case err != nil && !mongo.IsDuplicateKeyError(err):
+		return nil, fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, p.stored.ID, err)
 	}
-	return newEvent[T](p.event)
+	// A new ID that exists already is our own first try, which the driver has sent again.
+	return p.event, nil
 }
 
 // Message is one event to be published by PublishMany.
@@ -103,7 +106,7 @@ func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message
 	if err := c.mayPublish(ctx, t.name); err != nil {
 		return nil, err
 	}
-	all := make([]prepared, len(messages))
+	all := make([]prepared[T], len(messages))
 	var bad []error
 	for i, m := range messages {
 		p, err := t.prepare(c, publishOptions{id: m.ID, idGiven: m.ID != "", headers: m.Headers}, m.Data)
@@ -136,7 +139,7 @@ func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message
 	return results, nil
 }
 
-func chunkLen(all []prepared) int {
+func chunkLen[T any](all []prepared[T]) int {
 	size := 0
 	for i, p := range all {
 		if size += len(p.doc); i == chunkEvents || size > chunkBytes && i > 0 {
@@ -148,7 +151,7 @@ func chunkLen(all []prepared) int {
 
 // publishChunk stores one chunk. When the answer is lost it sends the same documents once more: those
 // that are stored already are found by their IDs.
-func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared) []Published[T] {
+func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared[T]) []Published[T] {
 	docs := make([]bson.Raw, len(chunk))
 	for i, p := range chunk {
 		docs[i] = p.doc
@@ -162,23 +165,23 @@ func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared)
 	results := make([]Published[T], len(chunk))
 	if err != nil {
 		for i, p := range chunk {
-			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s (it may have been stored): %w", t.name, p.event.ID, err)
+			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s (it may have been stored): %w", t.name, p.stored.ID, err)
 		}
 		return results
 	}
-	// With a lost answer a generated ID that exists is our own first try.
+	// A new ID that exists already is our own first try, sent again by the driver or by us.
 	duplicates := map[int]error{}
 	for i, reason := range failed {
 		switch own := !chunk[i].idGiven; {
-		case mongo.IsDuplicateKeyError(reason) && own && repeated:
-		case mongo.IsDuplicateKeyError(reason) && !own:
+		case mongo.IsDuplicateKeyError(reason) && own:
+		case mongo.IsDuplicateKeyError(reason):
 			duplicates[i] = reason
 		default:
-			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, chunk[i].event.ID, reason)
+			results[i].Err = fmt.Errorf("pulse: topic %s: publish event %s: %w", t.name, chunk[i].stored.ID, reason)
 		}
 	}
 	if len(duplicates) > 0 {
-		settled, err := t.settleDuplicates(ctx, c, chunk, duplicates)
+		settled, err := t.settleDuplicates(ctx, c, chunk, duplicates, repeated)
 		for i := range duplicates {
 			results[i] = settled[i]
 			results[i].Err = errors.Join(results[i].Err, err)
@@ -186,35 +189,39 @@ func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared)
 	}
 	for i, p := range chunk {
 		if results[i].Event == nil && results[i].Err == nil {
-			results[i].Event, results[i].Err = newEvent[T](p.event)
+			results[i].Event = p.event
 		}
 	}
 	return results
 }
 
-// settleDuplicates compares the refused events, by their index, with those stored under their IDs.
-func (t Topic[T]) settleDuplicates(ctx context.Context, c *Client, all []prepared, refused map[int]error) (map[int]Published[T], error) {
+// settleDuplicates compares the refused events, by their index, with those stored under their IDs. When
+// they were sent repeatedly, what is stored may be the first try's.
+func (t Topic[T]) settleDuplicates(ctx context.Context, c *Client, all []prepared[T], refused map[int]error, repeated bool) (map[int]Published[T], error) {
 	out := make(map[int]Published[T], len(refused))
 	ids := make([]string, 0, len(refused))
 	for i := range refused {
-		ids = append(ids, all[i].event.ID)
+		ids = append(ids, all[i].stored.ID)
 	}
 	stored, err := c.store.Events(ctx, ids)
 	if err != nil {
 		return out, err
 	}
-	for i, reason := range refused {
-		mine := all[i].event
+	claimed := map[string]bool{}
+	for _, i := range slices.Sorted(maps.Keys(refused)) {
+		mine := all[i].stored
 		old, ok := stored[mine.ID]
 		switch {
 		case !ok:
-			out[i] = Published[T]{Err: fmt.Errorf("pulse: topic %s: the event stored under the ID %q expired in this moment; publish again: %w", t.name, mine.ID, reason)}
-		case old.Topic != mine.Topic || old.Data.Type != mine.Data.Type || !bytes.Equal(old.Data.Value, mine.Data.Value):
+			out[i] = Published[T]{Err: fmt.Errorf("pulse: topic %s: the event stored under the ID %q expired in this moment; publish again: %w", t.name, mine.ID, refused[i])}
+		case old.Topic != mine.Topic || !sameData(old.Data, mine.Data):
 			out[i] = Published[T]{Err: &ConflictError{ID: mine.ID, Topic: mine.Topic, StoredTopic: old.Topic}}
 		default:
 			event, err := newEvent[T](old)
 			if event != nil {
-				event.Duplicate = true
+				ours := repeated && !claimed[mine.ID] && old.CreatedAt.Equal(mine.CreatedAt) && old.Publisher == mine.Publisher
+				claimed[mine.ID] = true
+				event.Duplicate = !ours
 			}
 			out[i] = Published[T]{Event: event, Err: err}
 		}
@@ -222,34 +229,38 @@ func (t Topic[T]) settleDuplicates(ctx context.Context, c *Client, all []prepare
 	return out, nil
 }
 
-// prepared is an event ready to be stored, and as it will be read.
-type prepared struct {
-	event   store.Event
+// prepared is an event ready to be stored, as a document, as it is read back, and as the caller and the
+// handlers see it.
+type prepared[T any] struct {
 	doc     bson.Raw
+	stored  store.Event
+	event   *Event[T]
 	idGiven bool
 }
 
 // prepare checks and encodes one event.
-func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared, error) {
-	if o.idGiven {
-		if problem := nameProblem("the event's ID", o.id); problem != "" {
-			return prepared{}, errors.New(problem)
-		}
-	} else {
+func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared[T], error) {
+	none := prepared[T]{}
+	switch {
+	case o.idGiven && o.id == "":
+		return none, errors.New("the event's ID is empty: give one, or leave WithID out for a new one")
+	case o.idGiven && !utf8.ValidString(o.id):
+		return none, fmt.Errorf("the event's ID %q is not valid UTF-8", o.id)
+	case !o.idGiven:
 		id, err := uuid.NewV7()
 		if err != nil {
-			return prepared{}, fmt.Errorf("make an event ID: %w", err)
+			return none, fmt.Errorf("make an event ID: %w", err)
 		}
 		o.id = id.String()
 	}
 	for key, value := range o.headers {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
-			return prepared{}, fmt.Errorf("header %q is not valid UTF-8", key)
+			return none, fmt.Errorf("header %q is not valid UTF-8", key)
 		}
 	}
 	value, err := encode(data)
 	if err != nil {
-		return prepared{}, fmt.Errorf("cannot encode data of type %T as BSON: %w", data, err)
+		return none, fmt.Errorf("cannot encode data of type %T as BSON: %w", data, err)
 	}
 	now := clock.Now().UTC().Truncate(time.Millisecond)
 	event := store.Event{
@@ -260,13 +271,19 @@ func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared, error)
 	}
 	doc, err := event.Document()
 	if err != nil {
-		return prepared{}, fmt.Errorf("cannot encode the event: %w", err)
+		return none, fmt.Errorf("cannot encode the event: %w", err)
 	}
 	if len(doc) > maxEventBytes {
-		return prepared{}, fmt.Errorf("the event has %d bytes, MongoDB stores at most %d in a document: store large content elsewhere and publish a reference", len(doc), maxEventBytes)
+		return none, fmt.Errorf("the event has %d bytes, MongoDB stores at most %d in a document: store large content elsewhere and publish a reference", len(doc), maxEventBytes)
 	}
-	// Read back from the stored bytes, so that the caller sees what handlers will see (spec 1.5).
-	return prepared{event: store.ReadEvent(doc), doc: doc, idGiven: o.idGiven}, nil
+	// Read back from the stored bytes, so that the caller sees what handlers will see (spec 1.5), and now:
+	// data that its own type cannot read would fail every handler.
+	stored := store.ReadEvent(doc)
+	published, err := newEvent[T](stored)
+	if err != nil {
+		return none, fmt.Errorf("data of type %T is encoded as BSON that the type cannot decode: %w", data, err)
+	}
+	return prepared[T]{doc: doc, stored: stored, event: published, idGiven: o.idGiven}, nil
 }
 
 // errTransaction refuses a publish whose event could become visible behind the cursor of its readers.

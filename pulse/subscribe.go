@@ -10,6 +10,7 @@ import (
 
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/internal/worker"
 )
 
 // Subscription is a local handler of a durable subscription.
@@ -17,6 +18,9 @@ type Subscription struct {
 	client   *Client
 	receiver *receiver.Receiver
 	wanted   store.Settings
+	// wait waits for the handlers of a subscription that was removed. Whoever has the client's turn may
+	// touch it.
+	wait func(context.Context) error
 }
 
 // SubscriptionInfo describes a local subscription with the settings in force, which are the stored ones
@@ -101,11 +105,11 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 	if c == nil {
 		return nil, &ConfigurationError{Problems: []string{"topic " + r.Topic + ": the client is nil"}}
 	}
-	c.start.Lock()
-	defer c.start.Unlock()
-	if c.closed() {
-		return nil, ErrClosed
+	ctx, done, err := c.exclusive(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	settings, limit, problems := resolve(r.Topic, r.Batch, batchSize, c.config.WorkerCount, opts)
 	if problem := nameProblem("the topic's name", r.Topic); problem != "" {
 		problems = append(problems, "subscribe: "+problem)
@@ -125,7 +129,7 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 	if e := c.running(); e != nil {
 		stored, err := sub.ensure(ctx)
 		if err != nil {
-			return nil, err
+			return nil, c.orClosed(err)
 		}
 		e.Add(r, stored)
 	}
@@ -135,25 +139,38 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 	return sub, nil
 }
 
+// problems says why the subscription cannot work, given the stored one, nil if there is none.
+func (s *Subscription) problems(stored *store.Subscription) []string {
+	c, r := s.client, s.receiver
+	if r.Batch && !c.store.Transactions() {
+		return []string{fmt.Sprintf(
+			"topic %s: batches need transactions, and this server is a standalone one: run MongoDB as a replica set (one member is enough), or subscribe to single events", r.Topic)}
+	}
+	if stored == nil {
+		return nil
+	}
+	at := fmt.Sprintf("topic %s, group %s: ", r.Topic, c.config.ConsumerGroup)
+	var problems []string
+	if version := stored.Settings.ConfigVersion(); version == s.wanted.ConfigVersion {
+		for _, difference := range stored.Settings.Differences(s.wanted) {
+			problems = append(problems, fmt.Sprintf("%s%s, both with configVersion %d: use the stored value, or raise ConfigVersion to change it for all replicas", at, difference, version))
+		}
+	}
+	return problems
+}
+
 // ensure stores the durable subscription, or checks it against the stored one, and takes over its ID and
 // the settings in force.
 func (s *Subscription) ensure(ctx context.Context) (store.Subscription, error) {
 	c, r := s.client, s.receiver
-	if r.Batch && !c.store.Transactions() {
-		return store.Subscription{}, &ConfigurationError{Problems: []string{fmt.Sprintf(
-			"topic %s: batches need transactions, and this server is a standalone one: run MongoDB as a replica set (one member is enough), or subscribe to single events", r.Topic)}}
+	if err := configurationError(s.problems(nil)); err != nil {
+		return store.Subscription{}, err
 	}
 	stored, err := c.store.EnsureSubscription(ctx, c.config.ConsumerGroup, r.Topic, s.wanted)
-	var mismatch *store.MismatchError
-	switch {
-	case errors.As(err, &mismatch):
-		problems := make([]string, len(mismatch.Differences))
-		for i, difference := range mismatch.Differences {
-			problems[i] = fmt.Sprintf("topic %s, group %s: %s, both with configVersion %d: use the stored value, or raise ConfigVersion to change it for all replicas",
-				r.Topic, c.config.ConsumerGroup, difference, mismatch.ConfigVersion)
-		}
-		return stored, &ConfigurationError{Problems: problems}
-	case err != nil:
+	if err != nil {
+		return stored, err
+	}
+	if err := configurationError(s.problems(&stored)); err != nil {
 		return stored, err
 	}
 	r.SubscriptionID = stored.ID
@@ -184,20 +201,37 @@ func (s *Subscription) Info() SubscriptionInfo {
 // Unsubscribe removes the local handler: nothing of it starts any more, claims that wait are handed back
 // with their attempt not consumed, and running handlers are waited for until ctx ends (not when called
 // from inside a handler). The durable subscription stays: the topic's events wait for the group's other
-// clients, or for the next Subscribe. A second call does nothing.
+// clients, or for the next Subscribe. A further call only waits again. After Close it does nothing.
 func (s *Subscription) Unsubscribe(ctx context.Context) error {
-	c, topic := s.client, s.receiver.Topic
+	wait, err := s.detach(ctx)
+	if wait == nil || worker.InHandler(ctx) {
+		return err
+	}
+	return errors.Join(wait(ctx), err)
+}
+
+// detach takes the subscription out of the client, once, and returns how to wait for its handlers; nil when
+// it never ran.
+func (s *Subscription) detach(ctx context.Context) (wait func(context.Context) error, err error) {
+	c := s.client
+	ctx, done, err := c.exclusive(ctx)
+	if errors.Is(err, ErrClosed) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	c.mu.Lock()
-	active := c.subscriptions[topic] == s
+	active := c.subscriptions[s.Topic()] == s
 	if active {
-		delete(c.subscriptions, topic)
+		delete(c.subscriptions, s.Topic())
 	}
-	e := c.engine
 	c.mu.Unlock()
-	if !active || e == nil {
-		return nil
+	if e := c.running(); active && e != nil {
+		s.wait, err = e.Remove(ctx, s.Topic())
 	}
-	return e.Remove(ctx, topic)
+	return s.wait, err
 }
 
 // Subscriptions returns the local subscriptions, sorted by topic, without I/O (spec 2.9).

@@ -23,6 +23,7 @@ func TestDev_SignalReachesCommandOnceAndServerOutlivesIt(t *testing.T) {
 			p := m.pulse(append([]string{"dev", "--"}, m.helper("serve")...)...)
 			p.await("ready")
 			p.signal(sig)
+			p.signal(sig)         // as from go tool, which repeats what the terminal sends
 			is.Equal(p.wait(), 5) // the helper's own status after its graceful end
 			is.True(strings.Contains(p.out.String(), "graceful "+sig.String()))
 			for _, l := range m.witness.expect("mongod", "serve") {
@@ -77,6 +78,7 @@ func TestDev_EndsWhatTheCommandLeavesBehind(t *testing.T) {
 				p.signal(syscall.SIGTERM)
 			}
 			is.Equal(p.wait(), want)
+			is.True(strings.Contains(p.out.String(), "graceful terminated"))
 			for _, l := range m.witness.expect("mongod", "leave", "serve") {
 				l.awaitEnd(t)
 			}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -58,19 +57,19 @@ func helper(name string, args []string) int {
 		return serveUntilSignal()
 	case "stubborn":
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-		fmt.Println("ready")
+		ready()
 		select {}
 	case "leave": // leaves a process behind, as go run does when SIGTERM ends it
 		if err := start(args[0]); err != nil {
 			return fail(err)
 		}
-		fmt.Println("ready")
+		ready()
 		if len(args) > 1 {
 			return 0
 		}
 		select {}
 	case "hang":
-		fmt.Println("ready")
+		ready()
 		select {}
 	case "gorun": // started under the name go, runs pulse dev as go run does
 		signal.Ignore(syscall.SIGINT)
@@ -88,32 +87,49 @@ func fail(err error) int {
 	return 99
 }
 
+// start starts a helper that outlives this process and returns when it is ready.
 func start(name string) error {
-	cmd := exec.Command(os.Args[0], helperPrefix+name)
-	out, err := cmd.StdoutPipe()
+	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
+	cmd := exec.Command(os.Args[0], helperPrefix+name)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.Env = append(os.Environ(), readyEnv+"=3")
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	_, err = bufio.NewReader(out).ReadString('\n')
+	_ = w.Close()
+	_, err = r.Read(make([]byte, 1))
 	return err
+}
+
+// readyEnv is set for helpers that report to another one, at that descriptor, instead of to the test.
+const readyEnv = "PULSE_TEST_READY"
+
+func ready() {
+	if os.Getenv(readyEnv) != "" {
+		_, _ = os.NewFile(3, "ready").WriteString(".")
+		return
+	}
+	fmt.Println("ready")
 }
 
 func serveUntilSignal() int {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	fmt.Println("ready")
+	ready()
 	first := <-signals
 	if err := pingDatabase(); err != nil {
 		return fail(err)
 	}
-	// A second signal would be waiting by now: it is sent in the same breath as the first.
+	// Nothing can be waited for that does not come, so this is a time: whoever sends a second signal by
+	// mistake does so at once.
 	select {
 	case second := <-signals:
 		return fail(fmt.Errorf("%v came after %v", second, first))
-	default:
+	case <-time.After(100 * time.Millisecond):
 	}
 	fmt.Println("graceful", first)
 	return 5

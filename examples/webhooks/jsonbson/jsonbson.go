@@ -7,9 +7,12 @@ package jsonbson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -20,7 +23,8 @@ import (
 // few around the payload.
 const MaxDepth = 100
 
-// Document converts a JSON object.
+// Document converts a JSON object to a document of at most maxBytes. Text that would become larger is
+// refused without being converted to its end: an array of zeros takes six times its size.
 //
 //   - Keys keep their order and their spelling. One that occurs twice in an object is refused, since
 //     readers disagree on which of the two counts.
@@ -30,87 +34,159 @@ const MaxDepth = 100
 //     pair ("\ud800"), which is no character, becomes U+FFFD, as in every JSON parser of Go.
 //
 // An error says where in the document the problem is, as in "commits[2].id: ...".
-func Document(data []byte) (bson.D, error) {
+func Document(data []byte, maxBytes int) (bson.Raw, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("the text is not valid UTF-8 (at byte %d)", validLen(data))
 	}
 	// A check of the whole text first: the tokens below need no thought about syntax, or about what
 	// follows the object.
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
+	var all json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, readable(err)
-	}
-	if object == nil {
-		return nil, errors.New("want a JSON object, got null")
 	}
 	tokens := json.NewDecoder(bytes.NewReader(data))
 	tokens.UseNumber()
-	value, err := next(tokens, 0)
-	if err != nil {
+	if first, err := tokens.Token(); err != nil || first != json.Delim('{') {
+		return nil, errors.New("want a JSON object")
+	}
+	c := converter{tokens: tokens, maxBytes: maxBytes}
+	if err := c.object(1); err != nil {
 		return nil, err
 	}
-	return value.(bson.D), nil
+	return c.out, nil
 }
 
-// next converts the value that begins with the next token.
-func next(tokens *json.Decoder, depth int) (any, error) {
-	token, err := tokens.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token := token.(type) {
-	case json.Delim:
-		if depth == MaxDepth {
-			return nil, &pathError{err: fmt.Errorf("nested deeper than %d levels", MaxDepth)}
-		}
-		if token == '{' {
-			return object(tokens, depth+1)
-		}
-		return array(tokens, depth+1)
-	case json.Number:
-		return number(token.String())
-	default: // string, bool, nil
-		return token, nil
-	}
+// converter appends to a document while it reads tokens.
+type converter struct {
+	tokens   *json.Decoder
+	out      []byte
+	maxBytes int
 }
 
-func object(tokens *json.Decoder, depth int) (bson.D, error) {
-	d := bson.D{}
+// object converts what follows an opening brace.
+func (c *converter) object(depth int) error {
 	seen := map[string]bool{}
-	for tokens.More() {
-		token, err := tokens.Token()
+	return c.document(func() error {
+		token, err := c.tokens.Token()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		key := token.(string)
 		switch {
 		case seen[key]:
-			return nil, at("."+key, errors.New("the key occurs twice in its object"))
+			return at("."+key, errors.New("the key occurs twice in its object"))
 		case strings.ContainsRune(key, 0):
-			return nil, at("."+fmt.Sprintf("%q", key), errors.New("a key with a NUL character cannot be stored"))
+			return at(fmt.Sprintf(".%q", key), errors.New("a key with a NUL character cannot be stored"))
 		}
 		seen[key] = true
-		value, err := next(tokens, depth)
-		if err != nil {
-			return nil, at("."+key, err)
+		if err := c.element(key, depth); err != nil {
+			return at("."+key, err)
 		}
-		d = append(d, bson.E{Key: key, Value: value})
-	}
-	_, err := tokens.Token() // the closing brace
-	return d, err
+		return nil
+	})
 }
 
-func array(tokens *json.Decoder, depth int) (bson.A, error) {
-	a := bson.A{}
-	for tokens.More() {
-		value, err := next(tokens, depth)
-		if err != nil {
-			return nil, at(fmt.Sprintf("[%d]", len(a)), err)
+// array converts what follows an opening bracket. BSON has the indexes as keys.
+func (c *converter) array(depth int) error {
+	i := -1
+	return c.document(func() error {
+		i++
+		if err := c.element(strconv.Itoa(i), depth); err != nil {
+			return at(fmt.Sprintf("[%d]", i), err)
 		}
-		a = append(a, value)
+		return nil
+	})
+}
+
+// document frames elements, of an object or an array, up to the closing token: their length before them and
+// a zero byte behind.
+func (c *converter) document(element func() error) error {
+	start := len(c.out)
+	c.out = append(c.out, 0, 0, 0, 0)
+	for c.tokens.More() {
+		if err := element(); err != nil {
+			return err
+		}
 	}
-	_, err := tokens.Token() // the closing bracket
-	return a, err
+	c.out = append(c.out, 0)
+	if len(c.out) > c.maxBytes {
+		return c.tooLarge()
+	}
+	binary.LittleEndian.PutUint32(c.out[start:], uint32(len(c.out)-start))
+	_, err := c.tokens.Token()
+	return err
+}
+
+// element converts the next value: a byte for its type, the key, the value.
+func (c *converter) element(key string, depth int) error {
+	if len(c.out) > c.maxBytes {
+		return c.tooLarge()
+	}
+	token, err := c.tokens.Token()
+	if err != nil {
+		return err
+	}
+	kind := len(c.out)
+	c.out = append(c.out, 0)
+	c.out = append(c.out, key...)
+	c.out = append(c.out, 0)
+	var value any = token
+	switch token := token.(type) {
+	case json.Delim:
+		if depth == MaxDepth {
+			return fmt.Errorf("nested deeper than %d levels", MaxDepth)
+		}
+		if token == '{' {
+			c.out[kind] = byte(bson.TypeEmbeddedDocument)
+			return c.object(depth + 1)
+		}
+		c.out[kind] = byte(bson.TypeArray)
+		return c.array(depth + 1)
+	case json.Number:
+		if value, err = number(token.String()); err != nil {
+			return err
+		}
+	}
+	c.scalar(kind, value)
+	return nil
+}
+
+// scalar appends a value, and its type at the index kind.
+func (c *converter) scalar(kind int, value any) {
+	little := binary.LittleEndian
+	switch v := value.(type) {
+	case nil:
+		c.out[kind] = byte(bson.TypeNull)
+	case bool:
+		c.out[kind] = byte(bson.TypeBoolean)
+		if v {
+			c.out = append(c.out, 1)
+		} else {
+			c.out = append(c.out, 0)
+		}
+	case string:
+		c.out[kind] = byte(bson.TypeString)
+		c.out = little.AppendUint32(c.out, uint32(len(v)+1))
+		c.out = append(c.out, v...)
+		c.out = append(c.out, 0)
+	case int32:
+		c.out[kind] = byte(bson.TypeInt32)
+		c.out = little.AppendUint32(c.out, uint32(v))
+	case int64:
+		c.out[kind] = byte(bson.TypeInt64)
+		c.out = little.AppendUint64(c.out, uint64(v))
+	case float64:
+		c.out[kind] = byte(bson.TypeDouble)
+		c.out = little.AppendUint64(c.out, math.Float64bits(v))
+	case bson.Decimal128:
+		c.out[kind] = byte(bson.TypeDecimal128)
+		high, low := v.GetBytes()
+		c.out = little.AppendUint64(little.AppendUint64(c.out, low), high)
+	}
+}
+
+func (c *converter) tooLarge() error {
+	return fmt.Errorf("the document takes more than %d bytes when stored", c.maxBytes)
 }
 
 // pathError is a problem at a place in the document; the path grows while the error travels outwards.
@@ -146,18 +222,13 @@ func (p *pathError) Error() string {
 
 func (p *pathError) Unwrap() error { return p.err }
 
-// readable says where a syntax error is, and hides the Go type from other ones.
+// readable says where a syntax error is.
 func readable(err error) error {
 	var syntax *json.SyntaxError
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
+	if errors.As(err, &syntax) {
 		return fmt.Errorf("no valid JSON: %w (at byte %d)", err, syntax.Offset)
-	case errors.As(err, &wrong):
-		return fmt.Errorf("want a JSON object, got %s", wrong.Value)
-	default:
-		return fmt.Errorf("no valid JSON: %w", err)
 	}
+	return fmt.Errorf("no valid JSON: %w", err)
 }
 
 // validLen returns how many bytes at the start of data are valid UTF-8.

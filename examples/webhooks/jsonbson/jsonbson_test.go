@@ -1,6 +1,7 @@
 package jsonbson
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -23,22 +24,41 @@ func decimal128(text string) bson.Decimal128 {
 	return d
 }
 
+// convert returns the document as the driver reads it. The driver checks every length in it on the way.
+func convert(t testing.TB, text string) (bson.D, error) {
+	raw, err := Document([]byte(text), 1<<20)
+	if err != nil {
+		if raw != nil {
+			t.Errorf("%s: an error comes with a document", shorten(text))
+		}
+		return nil, err
+	}
+	if err := raw.Validate(); err != nil {
+		t.Errorf("%s: no valid BSON: %v", shorten(text), err)
+	}
+	var d bson.D
+	if err := bson.Unmarshal(raw, &d); err != nil {
+		t.Errorf("%s: the driver cannot read it: %v", shorten(text), err)
+	}
+	again, err := bson.Marshal(d)
+	if err != nil || string(again) != string(raw) {
+		t.Errorf("%s: the driver would write other bytes (%v)", shorten(text), err)
+	}
+	return d, nil
+}
+
 func TestDocument_KeepsEveryValueAndTheOrderOfKeys(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	got, err := Document([]byte(` {"z": null, "a": [true, "", {"+1": 1, "": {}}, []], "é": "日本 👍 \u00e9\ud83d\ude00\u0000", "Z": "2019-05-15T15:20:41Z"} `))
+	got, err := convert(t, ` {"z": null, "a": [true, "", {"+1": 1, "": {}}, []], "é": "日本 👍 \u00e9\ud83d\ude00\u0000", "Z": "2019-05-15T15:20:41Z", "f": false} `)
 	is.NoErr(err)
 	is.Equal(got, bson.D{
 		{Key: "z", Value: nil},
 		{Key: "a", Value: bson.A{true, "", bson.D{{Key: "+1", Value: int32(1)}, {Key: "", Value: bson.D{}}}, bson.A{}}},
 		{Key: "é", Value: "日本 👍 é😀\x00"},
 		{Key: "Z", Value: "2019-05-15T15:20:41Z"},
+		{Key: "f", Value: false},
 	})
-	again, err := bson.Marshal(got)
-	is.NoErr(err)
-	var back bson.D
-	is.NoErr(bson.Unmarshal(again, &back))
-	is.Equal(back, got)
 }
 
 // A key that extended JSON gives a meaning to is a key like all others.
@@ -46,7 +66,7 @@ func TestDocument_GivesNoKeyAMeaning(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	text := `{"$oid":"5d505646cf6d4fe581014ab2","$ref":"x","a":{"$date":"2019-05-15T15:20:41Z"},"b":{"$numberLong":"1"},"c":{"$numberDouble":"NaN"},"a.b":1,"$set":{"$id":2,"$db":"d"}}`
-	got, err := Document([]byte(text))
+	got, err := convert(t, text)
 	is.NoErr(err)
 	is.Equal(got[2], bson.E{Key: "a", Value: bson.D{{Key: "$date", Value: "2019-05-15T15:20:41Z"}}})
 	is.Equal(got[6], bson.E{Key: "$set", Value: bson.D{{Key: "$id", Value: int32(2)}, {Key: "$db", Value: "d"}}})
@@ -73,7 +93,7 @@ func TestDocument_StoresNumbersExactly(t *testing.T) {
 		"-9223372036854775808":                  int64(math.MinInt64),
 		"9223372036854775808":                   decimal128("9223372036854775808"),
 		"18446744073709551615":                  decimal128("18446744073709551615"),
-		"10000000000000000000":                  decimal128("1E+19"),
+		"10000000000000000000":                  decimal128("10000000000000000000"),
 		"1" + strings.Repeat("0", 5000) + ".00": decimal128("1E+5000"),
 		"0.1":                                   0.1,
 		"-0":                                    math.Copysign(0, -1),
@@ -96,7 +116,7 @@ func TestDocument_StoresNumbersExactly(t *testing.T) {
 		t.Run(shorten(text), func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			got, err := Document([]byte(`{"n":[` + text + `]}`))
+			got, err := convert(t, `{"n":[`+text+`]}`)
 			is.NoErr(err)
 			value := got[0].Value.(bson.A)[0]
 			is.Equal(fmt.Sprintf("%T %v", value, value), fmt.Sprintf("%T %v", want, want))
@@ -140,7 +160,7 @@ func TestDocument_SaysWhatCannotBeStored(t *testing.T) {
 	deep := func(n int) string {
 		return `{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}"
 	}
-	_, err := Document([]byte(deep(MaxDepth)))
+	_, err := convert(t, deep(MaxDepth))
 	is.New(t).NoErr(err)
 
 	for name, c := range map[string]struct{ text, want string }{
@@ -149,10 +169,10 @@ func TestDocument_SaysWhatCannotBeStored(t *testing.T) {
 		"more than one":   {`{} {}`, "no valid JSON: invalid character '{' after top-level value (at byte 4)"},
 		"trailing comma":  {`{"a":[1,]}`, "no valid JSON: invalid character ']' looking for beginning of value (at byte 9)"},
 		"no JSON":         {`{"a":NaN}`, "no valid JSON: invalid character 'N' looking for beginning of value (at byte 6)"},
-		"null":            {`null`, "want a JSON object, got null"},
-		"array":           {`[1]`, "want a JSON object, got array"},
-		"string":          {`"x"`, "want a JSON object, got string"},
-		"number":          {`7`, "want a JSON object, got number"},
+		"null":            {`null`, "want a JSON object"},
+		"array":           {`[1]`, "want a JSON object"},
+		"string":          {`"x"`, "want a JSON object"},
+		"number":          {`7`, "want a JSON object"},
 		"UTF-8":           {"{\"a\":\"\xff\"}", "the text is not valid UTF-8 (at byte 6)"},
 		"duplicate key":   {`{"a":{"b":[{"c":1,"c":2}]}}`, "a.b[0].c: the key occurs twice in its object"},
 		"escaped twice":   {`{"a":1,"\u0061":2}`, "a: the key occurs twice in its object"},
@@ -166,9 +186,8 @@ func TestDocument_SaysWhatCannotBeStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			got, err := Document([]byte(c.text))
-			is.True(err != nil) // refused
-			is.True(got == nil)
+			_, err := convert(t, c.text)
+			is.True(err != nil)                             // refused
 			is.True(strings.HasSuffix(err.Error(), c.want)) // says what and where
 			is.True(len(err.Error()) < 500)
 			if t.Failed() {
@@ -178,18 +197,37 @@ func TestDocument_SaysWhatCannotBeStored(t *testing.T) {
 	}
 }
 
+// The limit is exact, and holds while converting, not only at the end.
+func TestDocument_KeepsToTheLimit(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	for _, text := range []string{`{}`, `{"a":"b"}`, `{"a":[1,{"b":[[]]},9007199254740993]}`} {
+		whole, err := Document([]byte(text), 1<<20)
+		is.NoErr(err)
+		_, err = Document([]byte(text), len(whole))
+		is.NoErr(err)
+		_, err = Document([]byte(text), len(whole)-1)
+		is.True(err != nil)
+		is.True(strings.HasSuffix(err.Error(), fmt.Sprintf("the document takes more than %d bytes when stored", len(whole)-1)))
+	}
+	zeros := []byte(`{"list":[` + strings.Repeat("0,", 1<<20) + `0]}`)
+	c := converter{tokens: json.NewDecoder(bytes.NewReader(zeros)), maxBytes: 1000}
+	c.tokens.UseNumber()
+	_, err := c.tokens.Token()
+	is.NoErr(err)
+	is.True(c.object(1) != nil)
+	is.True(len(c.out) < 1100) // it stopped there
+}
+
 // No text makes the converter panic, and what it accepts is what encoding/json reads.
 func FuzzDocument(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,2.5,{"b":null}],"$ref":1e400}`, `{"a":"\ud800","b":-0}`, `{"a":1}{`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := Document(data)
+		got, err := convert(t, string(data))
 		if err != nil {
 			return
-		}
-		if _, err := bson.Marshal(got); err != nil {
-			t.Fatalf("cannot be stored: %v", err)
 		}
 		var want map[string]any
 		if err := json.Unmarshal(data, &want); err == nil && len(want) != len(got) {

@@ -13,13 +13,13 @@ var errNumber = errors.New("the number cannot be stored without loss: at most 34
 // number returns the int32, int64, double or Decimal128 that is exactly the number of the text, which is
 // valid in JSON.
 func number(text string) (any, error) {
-	want := decimalOf(text)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && (n != 0 || !want.negative) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && text != "-0" {
 		if small := int32(n); int64(small) == n {
 			return small, nil
 		}
 		return n, nil
 	}
+	want := decimalOf(text)
 	// A double has no decimal digits, but each has a shortest decimal number that stands for it: what
 	// programs print. If that is the number of the text, nothing is lost. Integers that are too large for
 	// an int64 are not tried: whether they become doubles should not depend on their last digits.
@@ -32,7 +32,10 @@ func number(text string) (any, error) {
 	if len(want.digits) > 34 {
 		return nil, errNumber
 	}
-	if d, err := bson.ParseDecimal128(want.String()); err == nil && decimalOf(d.String()) == want {
+	if len(text) > 100 {
+		text = want.String() // without its zeros, which may be a million
+	}
+	if d, err := bson.ParseDecimal128(text); err == nil && decimalOf(d.String()) == want {
 		return d, nil
 	}
 	return nil, errNumber

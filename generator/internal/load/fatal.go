@@ -18,7 +18,7 @@ import (
 // are examined where they are resolved.
 func fatalError(e packages.Error) (token.Position, bool) {
 	pos := parsePos(e.Pos)
-	if filepath.Base(pos.Filename) == GeneratedFile {
+	if inGenerated(e) {
 		return pos, false // our own output, replaced by this run
 	}
 	switch e.Kind {
@@ -27,10 +27,17 @@ func fatalError(e packages.Error) (token.Position, bool) {
 	case packages.ListError:
 		// The go command tried to compile a package, which cannot succeed while
 		// generated code is missing. Such text starts with "# package".
-		return pos, !strings.HasPrefix(e.Msg, "# ") && !strings.Contains(e.Msg, GeneratedFile+":")
+		return pos, !strings.HasPrefix(e.Msg, "# ")
 	default:
 		return pos, false
 	}
+}
+
+// inGenerated reports whether an error is about a generated file. The go command
+// gives the place of some in the text only.
+func inGenerated(e packages.Error) bool {
+	return filepath.Base(parsePos(e.Pos).Filename) == GeneratedFile ||
+		e.Kind == packages.ListError && strings.Contains(e.Msg, GeneratedFile+":")
 }
 
 // placeOf finds a place for an error of the go command that has none: the import

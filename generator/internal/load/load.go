@@ -95,18 +95,18 @@ func Load(cfg Config, problems *diag.List) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Some generated files keep the go command from listing the package. Overlaying
-	// them costs a type check of every dependency from source, so it is done in
-	// that case only.
-	if overlay := obstructing(pkgs); len(overlay) > 0 {
-		if pkgs, fset, err = load(cfg, mode, overlay); err != nil {
+	// Some generated files keep the go command from listing the package: it is
+	// told that they do not exist.
+	hidden := obstructing(pkgs)
+	if len(hidden) > 0 {
+		if pkgs, fset, err = load(cfg, mode, hidden); err != nil {
 			return nil, err
 		}
 	}
 	// A generator built by an older toolchain than the one that writes export data
 	// cannot read it. Everything is then checked from source, once.
 	if unreadableExportData(pkgs) {
-		if pkgs, fset, err = load(cfg, mode|packages.NeedDeps, nil); err != nil {
+		if pkgs, fset, err = load(cfg, mode|packages.NeedDeps, hidden); err != nil {
 			return nil, err
 		}
 	}
@@ -133,7 +133,8 @@ func Load(cfg Config, problems *diag.List) (*Set, error) {
 	return set, nil
 }
 
-func load(cfg Config, mode packages.LoadMode, overlay map[string][]byte) ([]*packages.Package, *token.FileSet, error) {
+// load reads the packages as if the hidden files were not there.
+func load(cfg Config, mode packages.LoadMode, hidden []string) ([]*packages.Package, *token.FileSet, error) {
 	fset := token.NewFileSet()
 	pc := &packages.Config{
 		Mode:      mode,
@@ -141,10 +142,17 @@ func load(cfg Config, mode packages.LoadMode, overlay map[string][]byte) ([]*pac
 		Env:       cfg.Env,
 		Fset:      fset,
 		ParseFile: parseFile,
-		Overlay:   overlay,
 	}
 	if len(cfg.Tags) > 0 {
 		pc.BuildFlags = []string{"-tags=" + strings.Join(cfg.Tags, ",")}
+	}
+	if len(hidden) > 0 {
+		overlay, remove, err := overlayFile(hidden)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer remove()
+		pc.BuildFlags = append(pc.BuildFlags, "-overlay="+overlay)
 	}
 	pkgs, err := packages.Load(pc, cfg.Patterns...)
 	if err != nil {

@@ -2,12 +2,15 @@ package load
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -58,33 +61,58 @@ func hasHeader(content []byte) bool {
 	return false
 }
 
-// obstructing returns an overlay of empty files for generated files that keep the
-// go command from listing their package: they say another package than their
-// neighbours, or hold bytes at which it gives up looking for imports.
-func obstructing(pkgs []*packages.Package) map[string][]byte {
-	overlay := make(map[string][]byte)
+// obstructing returns the generated files that keep the go command from listing
+// their package: they say another package than their neighbours, or hold bytes at
+// which it gives up looking for imports.
+func obstructing(pkgs []*packages.Package) []string {
+	var hidden []string
 	for _, p := range pkgs {
 		for _, e := range p.Errors {
 			if e.Kind != packages.ListError {
 				continue
 			}
 			misnamed := strings.Contains(e.Msg, "found packages ")
-			unreadable := filepath.Base(parsePos(e.Pos).Filename) == GeneratedFile && importsLost(p)
+			unreadable := inGenerated(e) && importsLost(p)
 			if !misnamed && !unreadable {
 				continue
 			}
 			dir := packageDir(p, e.Msg)
 			path := filepath.Join(dir, GeneratedFile)
-			old := readOld(path)
-			if dir == "" || !old.Exists || old.Foreign {
+			if old := readOld(path); dir == "" || !old.Exists || old.Foreign {
 				continue
 			}
-			if name := neighboursPackage(dir); name != "" && (unreadable || name != packageClause(path)) {
-				overlay[path] = []byte("package " + name + "\n")
+			if !slices.Contains(hidden, path) {
+				hidden = append(hidden, path)
 			}
 		}
 	}
-	return overlay
+	return hidden
+}
+
+// overlayFile writes what the go command's -overlay flag takes. It serves better
+// than the overlay of go/packages, with which every dependency would be checked
+// from source.
+func overlayFile(hidden []string) (path string, remove func(), err error) {
+	var overlay struct{ Replace map[string]string }
+	overlay.Replace = make(map[string]string)
+	for _, file := range hidden {
+		overlay.Replace[file] = "" // does not exist
+	}
+	content, err := json.Marshal(overlay)
+	if err != nil {
+		return "", nil, fmt.Errorf("hiding generated files: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "echoesgen-")
+	if err != nil {
+		return "", nil, fmt.Errorf("hiding generated files: %w", err)
+	}
+	path = filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("hiding generated files: %w", err), os.RemoveAll(dir))
+	}
+	// A file that cannot be removed is a small matter for the folder of temporary
+	// files.
+	return path, func() { _ = os.RemoveAll(dir) }, nil
 }
 
 // importsLost reports whether imports of a package were not looked for.
@@ -111,33 +139,4 @@ func packageDir(p *packages.Package, msg string) string {
 		}
 	}
 	return ""
-}
-
-// neighboursPackage returns the package name that the other files of a folder
-// agree on, or "" when they do not.
-func neighboursPackage(dir string) string {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return ""
-	}
-	name := ""
-	for _, path := range files {
-		if filepath.Base(path) == GeneratedFile || strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		clause := packageClause(path)
-		if clause == "" || name != "" && name != clause {
-			return ""
-		}
-		name = clause
-	}
-	return name
-}
-
-func packageClause(path string) string {
-	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly)
-	if err != nil || f.Name == nil {
-		return ""
-	}
-	return f.Name.Name
 }

@@ -50,6 +50,8 @@ type resolver struct {
 	// failed are structs that cannot be decoded because of their fields: those are
 	// reported once, while other types are reported wherever they are used.
 	failed typeutil.Map
+	// depth is how deep the type being resolved is nested.
+	depth int
 	// misses counts what could not be decoded, reported or not.
 	misses  int
 	guarded typeutil.Map
@@ -178,7 +180,15 @@ func (r *resolver) where(field *types.Var) token.Position {
 	return r.param
 }
 
-func (r *resolver) pathString() string { return strings.Join(r.path, "") }
+// maxSteps is how much of a path is shown.
+const maxSteps = 20
+
+func (r *resolver) pathString() string {
+	if len(r.path) > maxSteps {
+		return strings.Join(r.path[:maxSteps], "") + "..."
+	}
+	return strings.Join(r.path, "")
+}
 
 // within runs f with steps added to the path.
 func (r *resolver) within(step string, f func()) {

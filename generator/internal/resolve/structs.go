@@ -21,6 +21,8 @@ func (r *resolver) structType(t types.Type, s *types.Struct, named *types.Named,
 	out := &Type{Go: t, Form: Struct}
 	if named != nil {
 		r.guard(named)
+	} else if v := r.foreignUnexported(s); v != nil {
+		return r.unsupported(field, fmt.Sprintf("the struct without a name has a field %s that is not exported by %s, so its type cannot be written elsewhere", v.Name(), v.Pkg().Name()), "give the struct a name")
 	}
 	before := r.misses
 	found := r.fields(out, s, nil, []types.Type{t})
@@ -69,6 +71,17 @@ func (r *resolver) fields(out *Type, s *types.Struct, prefix []Step, inlining []
 		found = append(found, candidate{f, v, len(prefix)})
 	}
 	return found
+}
+
+// foreignUnexported returns a field that keeps the type of a struct without a
+// name from being written in this package.
+func (r *resolver) foreignUnexported(s *types.Struct) *types.Var {
+	for v := range s.Fields() {
+		if !v.Exported() && v.Pkg() != r.pkg.Types {
+			return v
+		}
+	}
+	return nil
 }
 
 // inline resolves a field whose content belongs to the document around it.

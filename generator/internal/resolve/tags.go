@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/types"
 	"reflect"
+	"regexp"
 	"strings"
 
 	"github.com/orionjs/orion-go/generator/internal/diag"
@@ -17,6 +18,10 @@ type tag struct {
 	skip, inline, required bool
 }
 
+// lostTag finds tags that are there and not found: a blank behind the colon, a
+// comma between tags, a missing quote.
+var lostTag = regexp.MustCompile(`(?:^|[\s,;])(bson|echoes)\s*[:=]`)
+
 var bsonOptions = []string{"omitempty", "minsize", "truncate", "inline"}
 
 // tag reads the tags of a field as the driver does, and reports what would be
@@ -29,6 +34,14 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 		bson, given = text, true // the driver takes such a tag as a whole
 	}
 	echoes, marked := st.Lookup("echoes")
+	for _, m := range lostTag.FindAllStringSubmatch(text, -1) {
+		if m[1] == "bson" && given || m[1] == "echoes" && marked {
+			continue
+		}
+		r.within("."+v.Name(), func() {
+			r.unsupported(v, fmt.Sprintf("the %s tag is malformed, so it would be ignored", m[1]), "tags are separated by blanks and quoted, like `json:\"id\" bson:\"id\"`")
+		})
+	}
 	out.given = given || marked
 	if bson == "-" {
 		out.skip = true

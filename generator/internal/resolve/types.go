@@ -59,6 +59,11 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 		}
 		return found
 	}
+	if r.depth++; r.depth > maxDepth {
+		r.depth--
+		return r.unsupported(field, fmt.Sprintf("%s nests without an end", r.path[0]), "use a type whose instances do not grow")
+	}
+	defer func() { r.depth-- }()
 	named, isNamed := types.Unalias(t).(*types.Named)
 	if isNamed {
 		if !r.nameable(named, field) {
@@ -98,6 +103,10 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	r.types.Set(t, out)
 	return out
 }
+
+// maxDepth bounds how types may nest: an instance of a generic type can contain
+// a larger instance of the same type, and so on.
+const maxDepth = 100
 
 // pending marks a type that is being resolved.
 const pending Form = -1

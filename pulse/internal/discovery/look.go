@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
@@ -55,7 +56,7 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 		return nil
 	}
 	format := settings.Format()
-	deliveries, to := l.cut(topic, keys, t.known, format, batch, size, more)
+	deliveries, to, rest := l.cut(topic, keys, t.known, format, batch, size, more)
 	switch err := l.Store.Materialize(ctx, t.lease, deliveries, to); {
 	case errors.Is(err, store.ErrLeaseLost):
 		l.mu.Lock()
@@ -79,7 +80,10 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	if len(deliveries) > 0 {
 		l.Materialized(topic, format)
 	}
-	if more || to != keys[len(keys)-1].Position {
+	if n := unnamed(keys); n > 0 {
+		l.Report(fmt.Errorf("pulse: consumer group %s, topic %s: %d events are passed over: their _id is no text, and no client of Pulse writes such", l.Group, topic, n))
+	}
+	if more || rest {
 		l.queue.Add(topic)
 	}
 	return nil
@@ -111,17 +115,21 @@ func pageLimit(size int) int {
 }
 
 // cut makes deliveries of the page and returns them with the position of the last event that is dealt
-// with. While there are more events than the page shows, a last batch that is not full waits for them.
-func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool, format store.Format, batch bool, size int, more bool) ([]store.NewDelivery, store.Position) {
-	var deliveries []store.NewDelivery
+// with, and whether that leaves a rest. While there are more events than the page shows, a last batch that
+// is not full waits for them.
+func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool, format store.Format, batch bool, size int, more bool) (deliveries []store.NewDelivery, to store.Position, rest bool) {
 	var open []store.EventKey
 	var payload, ids int
-	to := page[len(page)-1].Position
 	flush := func() {
 		deliveries = append(deliveries, store.NewDelivery{ConsumerGroup: l.Group, Topic: topic, Events: open, Batch: batch, Format: format})
 		open, payload, ids = nil, 0, 0
 	}
 	for _, key := range page {
+		if key.After(to) {
+			// Not simply the last one: an ID that is no string comes behind the strings of its sequence in
+			// the server's order, and reads as the empty string here.
+			to = key.Position
+		}
 		if key.EventID == "" || known[key.EventID] {
 			continue // an ID that is no string cannot be delivered; the cursor passes it
 		}
@@ -138,11 +146,22 @@ func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool,
 	case len(open) == 0:
 	case more && len(deliveries) > 0:
 		last := deliveries[len(deliveries)-1].Events
-		to = last[len(last)-1].Position
+		to, rest = last[len(last)-1].Position, true
 	default:
 		flush()
 	}
-	return deliveries, to
+	return deliveries, to, rest
+}
+
+// unnamed counts the events whose ID is no string.
+func unnamed(keys []store.EventKey) int {
+	n := 0
+	for _, k := range keys {
+		if k.EventID == "" {
+			n++
+		}
+	}
+	return n
 }
 
 func eventIDs(keys []store.EventKey) []string {

@@ -86,7 +86,7 @@ func (e *Engine) Start() error {
 	claim, renew, settle := e.pool.Loops()
 	intake := map[string]func(context.Context){
 		"claim": claim, "poll": e.pollLoop, "due": e.dueLoop, "clock": e.clockLoop,
-		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop, "repair": m.RepairLoop,
+		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop, "repair": m.RepairLoop, "mend": m.MendLoop,
 	}
 	for i, look := range e.leader.Loops() {
 		intake[fmt.Sprintf("discover %d", i)] = look
@@ -122,14 +122,14 @@ func (e *Engine) Add(r *receiver.Receiver, sub store.Subscription) {
 	}
 }
 
-// Remove stops serving a topic: it is led by others from now on, buffered claims are handed back, and
-// running handlers are waited for until ctx ends, unless the caller is one.
-func (e *Engine) Remove(ctx context.Context, topic string) error {
+// Remove stops serving a topic: it is led by others from now on, and buffered claims are handed back. The
+// returned function waits for its running handlers until its context ends.
+func (e *Engine) Remove(ctx context.Context, topic string) (wait func(context.Context) error, err error) {
 	e.mu.Lock()
 	delete(e.receivers, topic)
 	e.mu.Unlock()
-	release := e.leader.Release(context.WithoutCancel(ctx), topic)
-	return errors.Join(e.pool.Remove(ctx, topic, !worker.InHandler(ctx)), release)
+	wait = e.pool.Remove(topic)
+	return wait, e.leader.Release(context.WithoutCancel(ctx), topic)
 }
 
 // Stop ends the engine: nothing is claimed any more, leases are released, running handlers finish until

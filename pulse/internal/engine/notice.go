@@ -35,6 +35,7 @@ func (e *Engine) dueLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		e.pool.LookAgain()
 		if err := e.lookForDue(ctx); err != nil && ctx.Err() == nil {
 			e.Report(err)
 		}

@@ -70,6 +70,12 @@ func (e *Engine) poll(ctx context.Context) error {
 		if err := e.leader.Campaign(ctx, r, sub); err != nil {
 			return err
 		}
+		// Removed while the lease was on its way: Remove, which released what it saw, did not see it.
+		if e.receiver(sub.Topic) != r {
+			if err := e.leader.Release(ctx, sub.Topic); err != nil {
+				return err
+			}
+		}
 	}
 	for _, topic := range topics {
 		if !stored[topic] && e.receiver(topic) != nil {

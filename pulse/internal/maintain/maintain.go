@@ -1,10 +1,11 @@
-// Package maintain keeps a group's deliveries in order: it ends the attempts of lost workers, and
-// deletes successes that nobody needs. Only the leader of a topic does this for it, on a schedule of
+// Package maintain keeps a group's deliveries in order: it ends the attempts of lost workers, deletes
+// successes that nobody needs, and mends deliveries that nobody can claim. Only the leader of a topic does this for it, on a schedule of
 // its own outside the handlers' way, in bounded batches that drain at once when full (spec 4.3).
 package maintain
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -62,6 +63,11 @@ func (m *Maintainer) RepairLoop(ctx context.Context) {
 	m.loop(ctx, repairInterval, 0.2, m.repairOnce)
 }
 
+// MendLoop mends malformed deliveries, until ctx ends. It is no more urgent than the cleanup.
+func (m *Maintainer) MendLoop(ctx context.Context) {
+	m.loop(ctx, cleanupInterval, 0.2, m.mendOnce)
+}
+
 // loop calls once at its pace, again at once while it finds full batches, and less often while it fails.
 func (m *Maintainer) loop(ctx context.Context, pause time.Duration, jitter float64, once func(context.Context) (more bool, err error)) {
 	failures := backoff.NewExponential(pause, 10*pause)
@@ -117,12 +123,14 @@ func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiv
 		return false, err
 	}
 	reaped := 0
+	var problems error
 	for _, e := range expired {
 		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, receivers[e.Topic].Settings().Policy())
 		done, err := m.Store.Reap(ctx, e, verdict, delay, m.HistoryRetention)
-		if err != nil {
+		if ctx.Err() != nil {
 			return false, err
 		}
+		problems = errors.Join(problems, err) // one that cannot be ended must not hold up the others
 		if !done {
 			continue
 		}
@@ -133,7 +141,39 @@ func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiv
 		}
 	}
 	// A full batch of which nothing could be ended would be read again at once, and for ever.
-	return len(expired) == reapBatch && reaped > 0, nil
+	return len(expired) == reapBatch && reaped > 0, problems
+}
+
+// mendOnce mends, or ends, a batch of pending deliveries that say nowhere when they are due: nobody else
+// would ever find them.
+func (m *Maintainer) mendOnce(ctx context.Context) (more bool, err error) {
+	var topics []string
+	for _, r := range m.Leading() {
+		topics = append(topics, r.Topic)
+	}
+	if len(topics) == 0 {
+		return false, nil
+	}
+	undated, err := m.Store.Undated(ctx, m.Group, topics, reapBatch)
+	if err != nil {
+		return false, err
+	}
+	mended := 0
+	for _, u := range undated {
+		done, err := m.Store.Mend(ctx, u, m.HistoryRetention)
+		if err != nil {
+			return false, err
+		}
+		if !done {
+			continue
+		}
+		mended++
+		m.Report(u.Err())
+		if !u.Hopeless {
+			m.Due(u.Topic, store.V2, m.Store.Now())
+		}
+	}
+	return len(undated) == reapBatch && mended > 0, nil
 }
 
 // repairOnce finishes version 1 steps that a crash left half done. It does so for all topics that this

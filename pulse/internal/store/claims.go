@@ -28,19 +28,22 @@ type Candidate struct {
 // Candidates reads up to limit deliveries of the topic and format that are due, and tells whether there may be
 // more. It neither sorts nor asks for one delivery at a time: replicas that take different parts of one
 // large answer meet each other less than replicas that all want the first.
-func (s *Store) Candidates(ctx context.Context, group, topic string, format Format, limit int) (due []Candidate, more bool, err error) {
-	read := s.candidatesV2
+//
+// Malformed ones among them take room in the answer: mend them, or they hide the others for ever.
+func (s *Store) Candidates(ctx context.Context, group, topic string, format Format, limit int) (due []Candidate, malformed []Malformed, more bool, err error) {
+	var n int
 	if format == V1 {
-		read = s.candidatesV1
+		due, n, err = s.candidatesV1(ctx, group, topic, limit)
+	} else {
+		due, malformed, n, err = s.candidatesV2(ctx, group, topic, limit)
 	}
-	due, n, err := read(ctx, group, topic, limit)
 	if err != nil {
-		return nil, false, fmt.Errorf("pulse: consumer group %s, topic %s: look for due deliveries: %w", group, topic, err)
+		return nil, nil, false, fmt.Errorf("pulse: consumer group %s, topic %s: look for due deliveries: %w", group, topic, err)
 	}
-	return due, n == limit, nil
+	return due, malformed, n == limit, nil
 }
 
-func (s *Store) candidatesV2(ctx context.Context, group, topic string, limit int) (due []Candidate, read int, err error) {
+func (s *Store) candidatesV2(ctx context.Context, group, topic string, limit int) (due []Candidate, malformed []Malformed, read int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := s.deliveries.Find(ctx,
@@ -50,30 +53,19 @@ func (s *Store) candidatesV2(ctx context.Context, group, topic string, limit int
 			{Key: "status", Value: delivery.StatusPending},
 			{Key: "nextAttemptAt", Value: bson.D{{Key: "$lte", Value: s.Now()}}},
 		},
-		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{
-			{Key: "attemptId", Value: 1}, {Key: "attempt", Value: 1},
-			{Key: "eventId", Value: 1}, {Key: "eventIds", Value: 1},
-		}))
-	all, err := readAll(ctx, cursor, err, readCandidate)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, c := range all {
-		if c.ID != "" && c.AttemptID != "" && len(c.EventIDs) > 0 {
+		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(pendingProjection))
+	all, err := readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
+		if c, m := readPending(raw); m != nil {
+			malformed = append(malformed, *m)
+		} else {
 			due = append(due, c)
 		}
+		return struct{}{}
+	})
+	if err != nil {
+		return nil, nil, 0, err
 	}
-	return due, len(all), nil
-}
-
-func readCandidate(raw bson.Raw) Candidate {
-	f := parse(raw)
-	c := Candidate{Format: V2, ID: f.str("_id"), AttemptID: f.str("attemptId"), EventIDs: eventIDs(f)}
-	var ok bool
-	if c.Attempts, ok = f.int("attempt"); !ok {
-		c.AttemptID = "" // not a delivery that can be counted on
-	}
-	return c
+	return due, malformed, len(all), nil
 }
 
 // Claim takes the candidates, all of one format, that are still as they were read, under one token, and returns those that
@@ -247,6 +239,8 @@ func (s *Store) DueTopics(ctx context.Context, group string, topics map[Format][
 		match := bson.D{
 			{Key: "consumerGroup", Value: group},
 			{Key: "status", Value: status},
+			// What is no date would pass for the least one (Undated finds it).
+			{Key: "nextAttemptAt", Value: bson.D{{Key: "$type", Value: "date"}}},
 			{Key: "topic", Value: in(topics[format])},
 		}
 		return mongo.Pipeline{

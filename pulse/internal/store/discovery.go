@@ -35,7 +35,11 @@ func (s *Store) AcquireDiscovery(ctx context.Context, lease Lease, owner string,
 	raw, err := s.subscriptions.FindOneAndUpdate(ctx,
 		bson.D{
 			{Key: "_id", Value: lease.ID},
-			{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$discoveryLockedUntil", "$$NOW"}}}},
+			// Absent, null and most wrong types compare lower than a date; whatever is no date is no lease.
+			{Key: "$expr", Value: bson.D{{Key: "$or", Value: bson.A{
+				bson.D{{Key: "$ne", Value: bson.A{bson.D{{Key: "$type", Value: "$discoveryLockedUntil"}}, "date"}}},
+				bson.D{{Key: "$lte", Value: bson.A{"$discoveryLockedUntil", "$$NOW"}}},
+			}}}},
 		},
 		pipelineSet(bson.D{
 			{Key: "discoveryLockOwner", Value: literal(owner)},

@@ -71,10 +71,13 @@ func (f fields) number(key string) (float64, bool) {
 	}
 }
 
-// int reads a number, cut to the range that settings and counters can have.
+// MaxNumber is the largest whole number that every client of a group reads exactly: Node's are doubles.
+const MaxNumber = 1<<53 - 1
+
+// int reads a number, without its fraction and cut to the range that is exact.
 func (f fields) int(key string) (int, bool) {
 	n, ok := f.number(key)
-	return int(max(math.MinInt32, min(n, math.MaxInt32))), ok
+	return int(max(-MaxNumber, min(n, MaxNumber))), ok
 }
 
 // strs reads an array of strings; elements of other types are left out.
@@ -120,7 +123,7 @@ func number(n float64) any {
 	switch {
 	case n == math.Trunc(n) && math.Abs(n) <= math.MaxInt32:
 		return int32(n)
-	case n == math.Trunc(n) && math.Abs(n) < 1<<53:
+	case n == math.Trunc(n) && math.Abs(n) <= MaxNumber:
 		return int64(n)
 	default:
 		return n

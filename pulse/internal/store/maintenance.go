@@ -20,6 +20,9 @@ type Expired struct {
 	v1        ended
 }
 
+// notDate matches what is absent, null, or of another type than a date.
+var notDate = bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}
+
 // ExpiredLeases reads up to limit deliveries of the topics whose lease has ended by the server's clock,
 // the longest ended first, then those that are in processing without the lease that this state needs.
 func (s *Store) ExpiredLeases(ctx context.Context, group string, format Format, topics []string, limit int) ([]Expired, error) {
@@ -39,7 +42,7 @@ func (s *Store) expiredV2(ctx context.Context, group string, topics []string, li
 	ended, err := s.inProcessing(ctx, group, topics, bson.D{{Key: "$lte", Value: now}}, limit)
 	if err == nil && len(ended) < limit {
 		var without []Expired
-		without, err = s.inProcessing(ctx, group, topics, bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}, limit-len(ended))
+		without, err = s.inProcessing(ctx, group, topics, notDate, limit-len(ended))
 		ended = append(ended, without...)
 	}
 	return ended, err
@@ -84,7 +87,7 @@ func expiredFence(f fields, status string) bson.D {
 		// Decided again by the server: a heartbeat between the read and this write wins.
 		return append(fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	}
-	return append(fence, bson.E{Key: "lockedUntil", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}}})
+	return append(fence, bson.E{Key: "lockedUntil", Value: notDate})
 }
 
 // Reap ends the attempt of an expired delivery as worker_lost, if it is still as it was read.
@@ -145,7 +148,7 @@ func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, 
 	defer cancel()
 	cursor, err := s.deliveries.Find(find, filter,
 		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	ids, err := readAll(find, cursor, err, func(raw bson.Raw) string { return parse(raw).str("_id") })
+	ids, err := readAll(find, cursor, err, func(raw bson.Raw) bson.RawValue { return parse(raw)["_id"] })
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

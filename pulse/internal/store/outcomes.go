@@ -186,7 +186,10 @@ func settlementUpdate(o Settlement, retention time.Duration) mongo.Pipeline {
 // startedExpression is when the attempt's handler began, by the worker or else by the document.
 func startedExpression(o Settlement) any {
 	if o.StartedAt.IsZero() {
-		return bson.D{{Key: "$ifNull", Value: bson.A{"$startedAt", literal(o.EndedAt)}}}
+		// Of a delivery that was found in processing, which may lack it or have anything there.
+		return bson.D{{Key: "$cond", Value: bson.A{
+			bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$startedAt"}}, "date"}}}, "$startedAt", literal(o.EndedAt),
+		}}}
 	}
 	return literal(o.StartedAt)
 }

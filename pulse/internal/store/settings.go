@@ -7,7 +7,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"github.com/orionjs/orion-go/pulse/internal/backoff"
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 )
 
@@ -138,8 +137,12 @@ var settingTable = []setting{
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+// fromMillis reads a stored duration; what is longer than a Duration can be is the longest.
 func fromMillis(ms float64) time.Duration {
-	return time.Duration(min(max(ms, 0)*float64(time.Millisecond), float64(backoff.MaxDelay)))
+	if ms >= millis(math.MaxInt64) {
+		return math.MaxInt64
+	}
+	return time.Duration(max(ms, 0) * float64(time.Millisecond))
 }
 
 // document returns all settings as stored fields: a missing one would make Node retry for ever.

@@ -59,24 +59,13 @@ func readSubscription(raw bson.Raw) Subscription {
 	return sub
 }
 
-// MismatchError reports that the stored settings of the same version differ from the local ones.
-type MismatchError struct {
-	ConsumerGroup, Topic string
-	ConfigVersion        int
-	Differences          []string
-}
-
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("pulse: consumer group %s, topic %s: settings differ at configVersion %d: %v", e.ConsumerGroup, e.Topic, e.ConfigVersion, e.Differences)
-}
-
 // errKeepsChanging says that a bounded loop of compare-and-set ran out.
 var errKeepsChanging = errors.New("it was changed by others at each of 20 tries; try again")
 
 // EnsureSubscription returns the group's subscription to the topic as stored after it was created with
-// the wanted settings, raised to them (their version is higher), found equal, or left alone (their
-// version is lower). The same version with other settings is a *MismatchError. Any number of replicas
-// may call it at once: one creates, one raises (spec 2.6, 2.8).
+// the wanted settings, raised to them (their version is higher), or left alone (their version is not
+// higher: the caller compares). Any number of replicas may call it at once: one creates, one raises (spec
+// 2.6, 2.8).
 func (s *Store) EnsureSubscription(ctx context.Context, group, topic string, want Settings) (Subscription, error) {
 	fail := func(err error) (Subscription, error) {
 		return Subscription{}, fmt.Errorf("pulse: consumer group %s, topic %s: store the subscription: %w", group, topic, err)
@@ -93,14 +82,7 @@ func (s *Store) EnsureSubscription(ctx context.Context, group, topic string, wan
 			return fail(err)
 		}
 		sub := readSubscription(raw)
-		stored := sub.Settings.ConfigVersion()
-		switch {
-		case want.ConfigVersion < stored:
-			return sub, nil
-		case want.ConfigVersion == stored:
-			if diffs := sub.Settings.Differences(want); len(diffs) > 0 {
-				return Subscription{}, &MismatchError{group, topic, stored, diffs}
-			}
+		if want.ConfigVersion <= sub.Settings.ConfigVersion() {
 			return sub, nil
 		}
 		raw, err = s.raiseSettings(ctx, raw, want)

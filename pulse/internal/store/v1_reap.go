@@ -28,7 +28,7 @@ func (s *Store) expiredV1(ctx context.Context, group string, topics []string, li
 	ended, err := read(bson.D{{Key: "$lte", Value: s.Now()}})
 	if err == nil && len(ended) < limit {
 		var without []Expired
-		without, err = read(bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "date"}}}},
+		without, err = read(notDate,
 			bson.E{Key: "lockToken", Value: bson.D{{Key: "$ne", Value: nil}}})
 		ended = append(ended, without...)
 	}

@@ -146,9 +146,15 @@ func (p *Pool) lookForCandidates(ctx context.Context, l *lane, src *source, page
 	if s := l.receiver.Settings(); s.Batch() {
 		limit = min(limit, max(page, maxCandidateIDs/max(s.BatchSize, 1)))
 	}
-	due, more, err := p.Store.Candidates(ctx, p.Group, l.receiver.Topic, src.format, limit)
+	due, malformed, more, err := p.Store.Candidates(ctx, p.Group, l.receiver.Topic, src.format, limit)
 	if err != nil {
 		return err
+	}
+	if len(malformed) > 0 {
+		if err := p.mend(ctx, malformed); err != nil {
+			return err
+		}
+		more = true // they took the place of others, or can be claimed now
 	}
 	if src.contended && len(due) > page {
 		// Other replicas read the same list: start at another page than they do, and keep the order.
@@ -162,6 +168,21 @@ func (p *Pool) lookForCandidates(ctx context.Context, l *lane, src *source, page
 	src.ready = src.ready || more
 	p.countNeedy(l, src)
 	p.dispatch()
+	return nil
+}
+
+// mend makes deliveries that nobody can claim claimable, or ends them; else a page of them would hide all
+// others for ever.
+func (p *Pool) mend(ctx context.Context, malformed []store.Malformed) error {
+	for _, m := range malformed {
+		done, err := p.Store.Mend(ctx, m, p.HistoryRetention)
+		if err != nil {
+			return err
+		}
+		if done {
+			p.Report(m.Err())
+		}
+	}
 	return nil
 }
 
@@ -201,10 +222,11 @@ func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 	}
 	src.candidates = rest
 	if len(picked) == 0 {
+		p.unreserve(l)
+		// Handlers may have become too slow to claim ahead for since the candidates were read: then these
+		// need slots now, and nobody else would ask for them.
 		p.countNeedy(l, src)
-		if l.needy() == 0 {
-			p.unreserve(l)
-		}
+		p.dispatch()
 	}
 	return picked
 }
@@ -217,16 +239,16 @@ func (p *Pool) unreserve(l *lane) {
 
 // claim claims the candidates under a fresh token. When the answer is lost, the claim may have been
 // stored: it is looked up until that is known or the lease would be over, for a claim that nobody knows
-// of costs an attempt.
+// of costs an attempt. For the same reason the end of the pool does not interrupt the command: the server
+// might carry out what it was asked for after a look-up that found nothing.
 func (p *Pool) claim(ctx context.Context, picked []store.Candidate) (won []store.Candidate, token string, deadline time.Time, err error) {
 	token = uuid.NewString()
 	deadline = clock.Now().Add(p.trust())
-	won, err = p.Store.Claim(ctx, picked, p.Owner, token, p.Lease)
+	lookup := context.WithoutCancel(ctx)
+	won, err = p.Store.Claim(lookup, picked, p.Owner, token, p.Lease)
 	if err == nil {
 		return won, token, deadline, nil
 	}
-	// The context may have ended with the claim in flight: the look-up must happen all the same.
-	lookup := context.WithoutCancel(ctx)
 	pause := backoff.NewExponential(50*time.Millisecond, time.Second)
 	for clock.Until(deadline) > 0 {
 		if won, found := p.Store.Claimed(lookup, picked, token); found == nil {
@@ -276,6 +298,8 @@ func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Cand
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// Reading the events may have taken longer than the leases last: what was lost meanwhile must not start.
+	tasks = slices.DeleteFunc(tasks, func(t *task) bool { return t.lost })
 	if err != nil || l.removed || p.closing {
 		p.handBack(tasks)
 	} else {

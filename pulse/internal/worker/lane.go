@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
@@ -24,10 +25,10 @@ type lane struct {
 // its group (spec 4.11); the one that has no work costs nothing but its share of a poll.
 type source struct {
 	format store.Format
-	ready  bool // the database may have due deliveries that candidates does not show
-	needy  int  // candidates that can only be claimed for a reserved slot
-	timer  *time.Timer
-	due    time.Time // when timer fires; zero when it is not armed
+	ready  bool        // the database may have due deliveries that candidates does not show
+	needy  int         // candidates that can only be claimed for a reserved slot
+	timer  *time.Timer // for the nearest of dues
+	dues   []time.Time // when deliveries become due, by the server's clock, nearest first
 
 	// Used by the claim loop alone.
 	candidates []store.Candidate
@@ -78,8 +79,15 @@ func (p *Pool) wake(l *lane, format store.Format) {
 	p.wakeClaims()
 }
 
-// WakeAt says that the topic has a delivery of the format that is due at a time of the server's clock.
-// Only the nearest such time is remembered: waking then finds the next.
+// The bounds of what a lane remembers of the future. Times are rounded up, so that a thousand failures of
+// one moment cause one look and not a thousand; what does not fit is found by the poll.
+const (
+	dueGrain = 5 * time.Millisecond
+	maxDues  = 1024
+)
+
+// WakeAt says that the topic has a delivery of the format that is due at a time of the server's clock. All
+// such times are remembered, not only the nearest: the look at one does not see what becomes due later.
 func (p *Pool) WakeAt(topic string, format store.Format, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,35 +97,52 @@ func (p *Pool) WakeAt(topic string, format store.Format, due time.Time) {
 }
 
 func (p *Pool) wakeAt(l *lane, format store.Format, due time.Time) {
-	wait := due.Sub(p.Store.Now())
-	if wait <= 0 {
+	if !due.After(p.Store.Now()) {
 		p.wake(l, format)
 		return
 	}
-	s := l.sources[format]
-	if !s.due.IsZero() && !due.Before(s.due) {
+	if rounded := due.Truncate(dueGrain); rounded.Before(due) {
+		due = rounded.Add(dueGrain)
+	}
+	src := l.sources[format]
+	at, known := slices.BinarySearchFunc(src.dues, due, time.Time.Compare)
+	if known || at == maxDues {
 		return
 	}
-	s.disarm()
-	s.due = due
-	s.timer = clock.AfterFunc(wait+time.Millisecond, func() {
+	src.dues = slices.Insert(src.dues, at, due)
+	src.dues = src.dues[:min(len(src.dues), maxDues)]
+	if at == 0 {
+		p.arm(l, src)
+	}
+}
+
+// arm sets the source's timer for the nearest due time; p.mu is held.
+func (p *Pool) arm(l *lane, src *source) {
+	if src.timer != nil {
+		src.timer.Stop()
+	}
+	if len(src.dues) == 0 {
+		return
+	}
+	wait := src.dues[0].Sub(p.Store.Now()) + time.Millisecond
+	src.timer = clock.AfterFunc(wait, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		s.due = time.Time{}
-		p.wake(l, format)
+		now, passed := p.Store.Now(), 0
+		for passed < len(src.dues) && !src.dues[passed].After(now) {
+			passed++
+		}
+		src.dues = slices.Delete(src.dues, 0, passed)
+		p.wake(l, src.format)
+		p.arm(l, src)
 	})
 }
 
-func (s *source) disarm() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	s.due = time.Time{}
-}
-
-func (l *lane) disarm() {
-	for _, s := range l.sources {
-		s.disarm()
+// disarm forgets what becomes due; p.mu is held.
+func (p *Pool) disarm(l *lane) {
+	for _, src := range l.sources {
+		src.dues = nil
+		p.arm(l, src)
 	}
 }
 
@@ -128,14 +153,28 @@ func (p *Pool) Quiet() map[store.Format][]string {
 	defer p.mu.Unlock()
 	quiet := map[store.Format][]string{}
 	for _, l := range p.lanes {
-		if len(l.buffer) > 0 {
-			continue
-		}
-		for format, s := range l.sources {
-			if !s.ready && s.needy == 0 {
+		for format, src := range l.sources {
+			if l.quiet(src) {
 				quiet[format] = append(quiet[format], l.receiver.Topic)
 			}
 		}
 	}
 	return quiet
 }
+
+// LookAgain makes the lanes that are not quiet look for due deliveries once more when they are through
+// with what they know of.
+func (p *Pool) LookAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		for _, src := range l.sources {
+			if !l.quiet(src) {
+				src.ready = true
+			}
+		}
+	}
+}
+
+// quiet tells whether the lane does not know of due deliveries of the source; Pool.mu is held.
+func (l *lane) quiet(src *source) bool { return !src.ready && src.needy == 0 && len(l.buffer) == 0 }

@@ -91,7 +91,7 @@ func (p *Pool) advanceOrder(ctx context.Context, l *lane, src *source) (progress
 		if err != nil || len(heads) == 0 {
 			return false, err
 		}
-		if ready, err := p.mend(ctx, l, heads); err != nil || !ready {
+		if ready, err := p.mendOrder(ctx, l, heads); err != nil || !ready {
 			return false, err
 		}
 		l.order.heads = heads
@@ -138,10 +138,10 @@ func (p *Pool) holdOrder(ctx context.Context, l *lane) (bool, error) {
 	return true, nil
 }
 
-// mend brings the head of the order into a state from which it can go on: steps that a crash left half
+// mendOrder brings the head of the order into a state from which it can go on: steps that a crash left half
 // done are finished, locks of lost holders removed. It tells whether the heads can be used as they were
 // read.
-func (p *Pool) mend(ctx context.Context, l *lane, heads []store.Head) (ready bool, err error) {
+func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (ready bool, err error) {
 	topic, policy := l.receiver.Topic, l.receiver.Settings().Policy()
 	again := func() (bool, error) {
 		p.Wake(topic, store.V1)

@@ -131,7 +131,7 @@ func (p *Pool) slotFreed(l *lane) {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.dispatch()
-	if p.ahead(l) > 0 && (l.ready() || len(l.buffer) == 0) {
-		p.wakeClaims()
+	if p.ahead(l) > 0 || len(l.buffer) == 0 {
+		p.wakeClaims() // its candidates may be claimed ahead now, or need a slot
 	}
 }

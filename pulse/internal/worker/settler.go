@@ -169,9 +169,11 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	var settlements []store.Settlement
 	ordered := map[*lane][]settled{}
 	tasks := make([]*task, len(batch))
+	superseded := p.superseded(batch)
 	for i, e := range batch {
 		tasks[i] = e.task
 		switch {
+		case superseded[e.task]:
 		case e.handBack:
 			leases = append(leases, e.task.leaseRef())
 		case e.inOrder:
@@ -212,6 +214,10 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	}
 	p.mu.Lock()
 	p.forget(tasks)
+	reported := make(map[*task]bool)
+	for _, t := range tasks {
+		reported[t] = t.lost // it was, when it was lost
+	}
 	p.mu.Unlock()
 	for _, e := range batch {
 		topic := e.task.lane.receiver.Topic
@@ -219,12 +225,15 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 		case e.handBack && e.task.inOrder: // the order wakes itself
 		case e.handBack:
 			p.WakeAt(topic, e.task.Format, p.Store.Now().Add(handBackPause))
-		case lost[e.task.ID]:
-			p.Report(p.lockLost(e.task, "its outcome came too late and changed nothing"))
+		case lost[e.task.ID] || superseded[e.task]:
+			if !reported[e.task] {
+				p.Report(p.lockLost(e.task, "its outcome came too late and changed nothing"))
+			}
+			continue
 		case e.settlement.Verdict == delivery.Retried:
 			p.WakeAt(topic, e.task.Format, e.settlement.EndedAt.Add(e.settlement.Delay))
 		}
-		if f := e.settlement.Failure; f != nil && !lost[e.task.ID] {
+		if e.settlement.Failure != nil {
 			p.logFailure(e, topic)
 		}
 	}
@@ -243,6 +252,21 @@ func (s *settler) writeInOrder(ctx context.Context, outcomes []settled) (held bo
 		}
 	}
 	return s.pool.Store.SettleInOrder(ctx, settlements, next, s.pool.HistoryRetention)
+}
+
+// superseded returns those of the batch whose delivery this pool has claimed anew meanwhile: lost for
+// certain. They must stay out of the write, which matches IDs and tokens crosswise: beside the outcome of
+// a task that was claimed together with the newer one, the older would pass for the newer.
+func (p *Pool) superseded(batch []settled) map[*task]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gone := make(map[*task]bool)
+	for _, e := range batch {
+		if newer := p.held[e.task.ID]; newer != nil && newer != e.task {
+			gone[e.task] = true
+		}
+	}
+	return gone
 }
 
 func (p *Pool) logFailure(e settled, topic string) {

@@ -10,34 +10,32 @@ import (
 // cancelGrace is how long cancelled handlers get to return, and their outcomes to be stored.
 const cancelGrace = 5 * time.Second
 
-// Remove takes a topic's lane away: nothing of it starts any more, its buffered claims are handed back,
-// and it waits for its running handlers until ctx ends. Call it only outside a handler, or with wait
-// false.
-func (p *Pool) Remove(ctx context.Context, topic string, wait bool) error {
+// Remove takes a topic's lane away: nothing of it starts any more, and its buffered claims are handed back.
+// The returned function waits for its running handlers until its context ends; it must not be called by one
+// of them.
+func (p *Pool) Remove(topic string) (wait func(context.Context) error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	l := p.lane(topic)
 	if l == nil {
-		p.mu.Unlock()
-		return nil
+		return func(context.Context) error { return nil }
 	}
 	l.removed = true
 	p.lanes = slices.DeleteFunc(p.lanes, func(other *lane) bool { return other == l })
 	p.turn = 0
-	l.disarm()
+	p.disarm(l)
 	p.flushOrder(l)
 	p.handBack(l.buffer)
 	l.buffer = nil
 	p.unreserve(l)
 	p.dispatch()
-	p.mu.Unlock()
-	if !wait {
-		return nil
+	return func(ctx context.Context) error {
+		if n := p.waitFor(ctx, func() int { return l.running }); n > 0 {
+			return fmt.Errorf("pulse: topic %s: %d handlers still run: %w", topic, n, context.Cause(ctx))
+		}
+		p.settler.waitEmpty(ctx)
+		return p.releaseOrders(ctx, []*lane{l})
 	}
-	if n := p.waitFor(ctx, func() int { return l.running }); n > 0 {
-		return fmt.Errorf("pulse: topic %s: %d handlers still run: %w", topic, n, context.Cause(ctx))
-	}
-	p.settler.waitEmpty(ctx)
-	return p.releaseOrders(ctx, []*lane{l})
 }
 
 // Drain ends the pool's work: nothing starts any more, buffered claims are handed back, running handlers
@@ -47,7 +45,7 @@ func (p *Pool) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	p.closing = true
 	for _, l := range p.lanes {
-		l.disarm()
+		p.disarm(l)
 		p.flushOrder(l)
 		p.handBack(l.buffer)
 		l.buffer = nil

@@ -52,11 +52,19 @@ func Check(ctx context.Context, uri string) error {
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", strings.Join(parsed.Hosts, ", "), err)
 	}
-	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	defer disconnect(client)
 	if err := client.Ping(ctx, readpref.Nearest()); err != nil {
 		return fmt.Errorf("no MongoDB server answers at %s within %s: %w", strings.Join(parsed.Hosts, ", "), checkTimeout, selectionCause(err))
 	}
 	return nil
+}
+
+// disconnect gives up soon: the driver wants to end its sessions on the server, and would wait for one that
+// is gone.
+func disconnect(client *mongo.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = client.Disconnect(ctx)
 }
 
 // selectionCause takes what went wrong with the servers out of the driver's description of the topology.
@@ -115,13 +123,23 @@ func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (st
 	if err := awaitListening(ctx, proc, port); err != nil {
 		return "", err
 	}
+	// A stranger that listens on the port could keep us waiting: the end of our process ends all waiting.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-proc.done:
+			cancel(errEnded)
+		case <-ctx.Done():
+		}
+	}()
 	// The direct connection talks to the server whatever state its replica set is in.
 	direct := fmt.Sprintf("mongodb://%s/?directConnection=true", addr(port))
 	client, err := mongo.Connect(options.Client().ApplyURI(direct).SetServerSelectionTimeout(startTimeout))
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = client.Disconnect(context.WithoutCancel(ctx)) }()
+	defer disconnect(client)
 	if err := client.Ping(ctx, readpref.Nearest()); err != nil {
 		return "", endedOr(proc, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,6 +22,9 @@ var endSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, sy
 
 // groupPollPause is the pause between two looks at whether a process group still has members.
 const groupPollPause = 10 * time.Millisecond
+
+// stopPause is the time in which a stop signal to our own group takes effect, if it does.
+const stopPause = 200 * time.Millisecond
 
 // command is the running command. It leads a process group of its own, so that a signal reaches all that
 // it has started (go run and go test do not hand SIGTERM on) and nobody else.
@@ -35,8 +39,11 @@ type command struct {
 	terminal int // descriptor of the terminal whose foreground the command has, or -1
 	guard    *guard
 
-	done   chan struct{} // closed when the command itself, not all its group, has ended
-	status int           // valid then
+	asked bool // the group has got a signal that wishes its end; for the goroutine that uses the command
+
+	done    chan struct{}  // closed when the command itself, not all its group, has ended
+	status  int            // valid then
+	endedBy syscall.Signal // the one that ended it, or 0; valid then
 }
 
 func startCommand(cfg Config, env []string) (*command, error) {
@@ -92,6 +99,7 @@ func (c *command) wait() int {
 		case ws.Stopped():
 			c.stopWithCommand(ws.StopSignal())
 		case ws.Signaled():
+			c.endedBy = ws.Signal()
 			return exitSignal + int(ws.Signal())
 		default:
 			return ws.ExitStatus()
@@ -106,8 +114,26 @@ func (c *command) stopWithCommand(sig syscall.Signal) {
 		return // whoever stopped the command can continue it
 	}
 	c.takeTerminalBack()
-	if sig != syscall.SIGSTOP {
-		_ = syscall.Kill(0, sig) // returns after the SIGCONT
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if sig == syscall.SIGSTOP {
+		sig = syscall.SIGTSTP // what a shell would see
+	}
+	// `go tool` hands stop signals on instead of stopping, and the shell would wait for it.
+	parent := os.Getppid()
+	if group, err := syscall.Getpgid(parent); err == nil && group == unix.Getpgrp() {
+		_ = syscall.Kill(parent, syscall.SIGSTOP)
+		defer func() { _ = syscall.Kill(parent, syscall.SIGCONT) }()
+	}
+	_ = syscall.Kill(0, sig)
+	// The signal comes a moment after it was sent. Where no shell could continue us the kernel drops it, and
+	// then the command must not stay stopped for ever either.
+	timer := time.NewTimer(stopPause)
+	defer timer.Stop()
+	select {
+	case <-continued:
+	case <-timer.C:
 	}
 	if inForeground(c.terminal) {
 		_ = unix.IoctlSetPointerInt(c.terminal, unix.TIOCSPGRP, c.pid)
@@ -117,6 +143,7 @@ func (c *command) stopWithCommand(sig syscall.Signal) {
 
 // signal hands a signal on to the command and all that it has started.
 func (c *command) signal(sig os.Signal) {
+	c.asked = true
 	_ = syscall.Kill(-c.pid, sig.(syscall.Signal))
 	_ = syscall.Kill(-c.pid, syscall.SIGCONT) // a stopped process sees it only then
 }
@@ -126,6 +153,11 @@ func (c *command) kill() { c.signal(syscall.SIGKILL) }
 // finish ends what the command left running, gives the terminal back and lets the guard go.
 func (c *command) finish(timeout time.Duration) {
 	c.takeTerminalBack()
+	// What has got a signal already, from us or from the terminal, may be shutting down: a second one would
+	// end that.
+	if c.asked || slices.Contains(endSignals, os.Signal(c.endedBy)) {
+		awaitGroup(c.pid, timeout)
+	}
 	endGroup(c.pid, timeout)
 	c.guard.release()
 }

@@ -176,7 +176,7 @@ func (r *runner) runCommand() int {
 	ended, lost := r.serviceEnded(), false
 	deadline, cancel := context.Background(), context.CancelFunc(func() {})
 	defer func() { cancel() }()
-	var sent []os.Signal
+	var asked wishes
 	startDeadline := func() {
 		if _, set := deadline.Deadline(); !set {
 			deadline, cancel = context.WithTimeout(deadline, r.cfg.StopTimeout)
@@ -190,12 +190,9 @@ func (r *runner) runCommand() int {
 			}
 			return cmd.status
 		case sig := <-r.signals:
-			// Once each: the kernel repeats the SIGTERM of endWithGoRun for each thread of the parent, and
-			// none of these means more when it comes again, unlike Ctrl-C.
-			if sig == os.Interrupt || !slices.Contains(sent, sig) {
+			if asked.isNew(sig) {
 				cmd.signal(sig)
 			}
-			sent = append(sent, sig)
 			startDeadline()
 		case s := <-ended:
 			r.reportEnded(s)
@@ -209,6 +206,27 @@ func (r *runner) runCommand() int {
 			return cmd.status
 		}
 	}
+}
+
+// signalBurst is the time in which the same signal from several senders counts as one.
+const signalBurst = 300 * time.Millisecond
+
+// wishes tells one wish to end from another. Many programs take the second signal for a wish to end without
+// shutting down, so one must not become two: the kernel repeats the SIGTERM of endWithGoRun for each thread
+// of the parent, and `go tool` hands us the Ctrl-C that we have got from the terminal ourselves.
+type wishes struct {
+	seen  []os.Signal
+	burst *time.Timer
+}
+
+// isNew says whether the command has to hear of the signal. Only Ctrl-C means something when it comes again,
+// and nobody types it twice within a burst.
+func (w *wishes) isNew(sig os.Signal) bool {
+	inBurst := w.burst != nil && w.burst.Stop()
+	w.burst = time.NewTimer(signalBurst)
+	repeated := slices.Contains(w.seen, sig)
+	w.seen = append(w.seen, sig)
+	return !repeated || sig == os.Interrupt && !inBurst
 }
 
 // serviceEnded returns a channel with the first service that ends by itself, or nil when none was started

@@ -1,0 +1,145 @@
+package echoes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/orionjs/orion-go/echoes"
+	"github.com/orionjs/orion-go/pulse"
+)
+
+// Invoice is what an invoice.created event carries.
+type Invoice struct {
+	ID    string
+	Lines []Line
+}
+
+// Line is a line of an invoice.
+type Line struct {
+	SKU   string
+	Price float64
+}
+
+// Invoices is a service. Everything below it is what echoesgen writes for it.
+type Invoices struct{}
+
+// Created handles up to 100 invoices at once.
+//
+//echoes:batch topic=invoice.created batchSize=100 maxRetries=5
+func (*Invoices) Created(_ context.Context, items []echoes.Item[Invoice]) error {
+	for _, item := range items {
+		fmt.Println("invoice", item.Params.ID, "of event", item.EventID)
+	}
+	return nil
+}
+
+// EchoesListeners registers the annotated methods.
+func (s *Invoices) EchoesListeners() []echoes.Listener {
+	return []echoes.Listener{
+		echoes.OnBatch("invoice.created", 100, s.Created, decodeInvoice, echoes.MaxRetries(5)).At("invoices.go:31"),
+	}
+}
+
+func decodeInvoice(d *echoes.Decoder, p *Invoice) {
+	var seen uint64
+	for end := d.Begin(); d.Next(end); {
+		switch string(d.Key()) {
+		case "id":
+			if d.Present() {
+				seen |= 1 << 0
+			}
+			d.String(&p.ID)
+		case "lines":
+			echoes.Slice(d, &p.Lines, decodeLine)
+		}
+	}
+	d.Require(seen, "id")
+}
+
+func decodeLine(d *echoes.Decoder, p *Line) {
+	for end := d.Begin(); d.Next(end); {
+		switch string(d.Key()) {
+		case "sku":
+			d.String(&p.SKU)
+		case "price":
+			d.Float64(&p.Price)
+		}
+	}
+}
+
+// A service that runs until it is told to stop. Start returns when the handlers
+// are running; Close waits for those in progress.
+func Example() {
+	app, err := echoes.New(echoes.Config{
+		Pulse: &echoes.Pulse{
+			URI:    os.Getenv("MONGODB_URI"),
+			Config: pulse.Config{ConsumerGroup: "billing", Database: "commerce"},
+		},
+	}, &Invoices{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	if err := app.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if err := app.Close(ctx); err != nil {
+			fmt.Println(err)
+		}
+	}()
+
+	ref, err := app.Publish(ctx, "invoice.created", Invoice{ID: "inv-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("published", ref.ID)
+}
+
+// Every mistake is listed at once, with the line of the annotation, before
+// anything connects.
+func ExampleApp_Check() {
+	app, err := echoes.New(echoes.Config{
+		Pulse:     &echoes.Pulse{URI: "mongodb://localhost", Config: pulse.Config{Database: "commerce"}},
+		PublishTo: echoes.ToKafka,
+		Defaults:  []echoes.Option{echoes.MaxRetries(-1)},
+	}, &Invoices{}, &Invoices{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(app.Check())
+	// Output:
+	// echoes: cannot start, 4 problems:
+	//   - Config.PublishTo selects kafka, which is not configured: set Config.Kafka or change Config.PublishTo
+	//   - Config.Defaults: maxRetries=-1: must be at least 0
+	//   - invoices.go:31: echoes_test.(*Invoices).Created (topic invoice.created): the topic is handled already, by invoices.go:31: echoes_test.(*Invoices).Created: let one method handle it and call both, or give one service another consumer group
+	//   - Config.Pulse: ConsumerGroup is empty: name the group that all replicas of this service share
+}
+
+// An error of decoding names the path of the value that does not fit.
+func ExampleDecodeParams() {
+	t, b, err := bson.MarshalValue(bson.M{"id": "inv-1", "lines": bson.A{bson.M{"price": "9.99"}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = echoes.DecodeParams(bson.RawValue{Type: t, Value: b}, decodeInvoice)
+	fmt.Println(err)
+
+	var de *echoes.DecodeError
+	fmt.Println(errors.As(err, &de), de.Path)
+	// Output:
+	// lines[0].price: want float64, got string
+	// true lines[0].price
+}

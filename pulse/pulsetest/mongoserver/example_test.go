@@ -1,0 +1,29 @@
+package mongoserver_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/orionjs/orion-go/pulse/pulsetest/mongoserver"
+)
+
+// A test of what happens when the server crashes in the middle of something.
+func ExampleStart() {
+	ctx := context.Background()
+	server, err := mongoserver.Start(ctx, mongoserver.Options{SyncOnCommit: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Stop() }()
+
+	// ... connect to server.URI() and begin something ...
+	if err := server.Kill(); err != nil {
+		fmt.Println(err)
+	}
+	// ... see what the program does without a server ...
+	if err := server.Restart(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// ... and whether it goes on.
+}
