@@ -14,7 +14,6 @@ import (
 const (
 	pageEvents    = 1000
 	maxPageEvents = 200_000
-	tieSlack      = 16 // read on top: the events at the cursor itself are read again and dropped
 	maxBatchBytes = 16 << 20
 	maxIDBytes    = 8 << 20
 	idOverhead    = 16 // of an array element in BSON
@@ -47,7 +46,7 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	if batch {
 		size = settings.BatchSize
 	}
-	keys, more, err := l.Store.EventsAfter(ctx, topic, cursor, pageLimit(size)+tieSlack, batch)
+	keys, more, err := l.Store.EventsAfter(ctx, topic, cursor, pageLimit(size), batch)
 	if err != nil {
 		return err
 	}

@@ -148,29 +148,34 @@ func bySequence(direction int) bson.D {
 	return bson.D{{Key: "sequence", Value: direction}, {Key: "_id", Value: direction}}
 }
 
-// EventsAfter reads up to limit keys of the topic's events behind a position, in order, and tells
-// whether there may be more. With sized, each key carries its document's size.
+// tieSlack is read on top of what was asked for: the events at the position itself are read again.
+const tieSlack = 16
+
+// EventsAfter reads keys of the topic's events behind a position, in order: at least limit, if there are as
+// many, and a few more. It tells whether there may be further ones. With sized, each key carries its
+// document's size.
 //
 // The query is {topic, sequence >= s} and the ties at s are dropped here: that is one plain index
-// range on every server, where "sequence > s or (sequence = s and _id > id)" is not. Only when more
-// events than limit share the position's sequence the tie is read by _id.
+// range on every server, where "sequence > s or (sequence = s and _id > id)" is not. Only when many
+// events share the position's sequence, the rest of them is read by _id, and then what lies behind.
 func (s *Store) EventsAfter(ctx context.Context, topic string, after Position, limit int, sized bool) (keys []EventKey, more bool, err error) {
 	from := bson.D{{Key: "topic", Value: topic}, {Key: "sequence", Value: bson.D{{Key: "$gte", Value: after.Sequence}}}}
-	keys, n, err := s.eventKeys(ctx, from, after, limit, sized)
-	if err != nil || len(keys) > 0 || n < limit {
-		return keys, n == limit, err
+	keys, n, err := s.eventKeys(ctx, from, after, limit+tieSlack, sized)
+	if err != nil || n < limit+tieSlack || len(keys) >= limit {
+		return keys, n == limit+tieSlack, err
 	}
 	ties := bson.D{
 		{Key: "topic", Value: topic},
 		{Key: "sequence", Value: after.Sequence},
 		{Key: "_id", Value: bson.D{{Key: "$gt", Value: after.EventID}}},
 	}
-	if keys, _, err = s.eventKeys(ctx, ties, after, limit, sized); err != nil || len(keys) > 0 {
+	keys, n, err = s.eventKeys(ctx, ties, after, limit, sized)
+	if err != nil || n == limit {
 		return keys, true, err
 	}
 	beyond := bson.D{{Key: "topic", Value: topic}, {Key: "sequence", Value: bson.D{{Key: "$gt", Value: after.Sequence}}}}
-	keys, n, err = s.eventKeys(ctx, beyond, after, limit, sized)
-	return keys, n == limit, err
+	further, m, err := s.eventKeys(ctx, beyond, after, limit-n, sized)
+	return append(keys, further...), n+m == limit, err
 }
 
 // eventKeys runs one query and returns the keys behind the position, and how many it read.
