@@ -96,28 +96,27 @@ func TestSettings_2_6_ReadLeniently(t *testing.T) {
 	for name, test := range map[string]struct {
 		stored bson.D
 		want   func(*Settings)
-		lacks  []string
 	}{
-		"empty": {bson.D{}, func(s *Settings) { s.ConfigVersion = 0 }, nil},
+		"empty": {bson.D{}, func(s *Settings) { s.ConfigVersion = 0 }},
 		"numbers of every type": {
 			bson.D{{Key: "configVersion", Value: int64(7)}, {Key: "executionVersion", Value: 2.0}, {Key: "maxRetries", Value: int32(9)}, {Key: "retryDelayMs", Value: 1500.5}, {Key: "retryBackoffMultiplier", Value: int32(3)}, {Key: "batchSize", Value: 1.0}},
 			func(s *Settings) {
 				s.ConfigVersion, s.MaxRetries, s.RetryDelay, s.Multiplier = 7, 9, 1500500*time.Microsecond, 3
-			}, nil,
+			},
 		},
-		"a fraction is cut":   {bson.D{{Key: "maxRetries", Value: 2.9}}, func(s *Settings) { s.ConfigVersion, s.MaxRetries = 0, 2 }, nil},
-		"not a number":        {bson.D{{Key: "maxRetries", Value: math.NaN()}}, func(s *Settings) { s.ConfigVersion = 0 }, nil},
-		"infinite":            {bson.D{{Key: "maxRetries", Value: math.Inf(1)}, {Key: "retryDelayMs", Value: math.Inf(1)}}, func(s *Settings) { s.ConfigVersion, s.MaxRetries, s.RetryDelay = 0, MaxNumber, math.MaxInt64 }, nil},
-		"negative delay":      {bson.D{{Key: "retryDelayMs", Value: -5}}, func(s *Settings) { s.ConfigVersion, s.RetryDelay = 0, 0 }, nil},
-		"size 0 of a single":  {bson.D{{Key: "receiverMode", Value: "single"}, {Key: "batchSize", Value: 0}}, func(s *Settings) { s.ConfigVersion, s.ExecutionVersion = 0, 2 }, nil},
-		"Node 4.5.14, single": {bson.D{{Key: "receiverMode", Value: "single"}}, func(s *Settings) { s.ConfigVersion = 0 }, nil},
-		"Node 4.5.14, batch":  {bson.D{{Key: "receiverMode", Value: "batch"}, {Key: "batchSize", Value: 20}}, func(s *Settings) { s.ConfigVersion, s.ReceiverMode, s.BatchSize = 0, ModeBatch, 20 }, nil},
+		"a fraction is cut":   {bson.D{{Key: "maxRetries", Value: 2.9}}, func(s *Settings) { s.ConfigVersion, s.MaxRetries = 0, 2 }},
+		"not a number":        {bson.D{{Key: "maxRetries", Value: math.NaN()}}, func(s *Settings) { s.ConfigVersion = 0 }},
+		"infinite":            {bson.D{{Key: "maxRetries", Value: math.Inf(1)}, {Key: "retryDelayMs", Value: math.Inf(1)}}, func(s *Settings) { s.ConfigVersion, s.MaxRetries, s.RetryDelay = 0, MaxNumber, math.MaxInt64 }},
+		"negative delay":      {bson.D{{Key: "retryDelayMs", Value: -5}}, func(s *Settings) { s.ConfigVersion, s.RetryDelay = 0, 0 }},
+		"size 0 of a single":  {bson.D{{Key: "receiverMode", Value: "single"}, {Key: "batchSize", Value: 0}}, func(s *Settings) { s.ConfigVersion, s.ExecutionVersion = 0, 2 }},
+		"Node 4.5.14, single": {bson.D{{Key: "receiverMode", Value: "single"}}, func(s *Settings) { s.ConfigVersion = 0 }},
+		"Node 4.5.14, batch":  {bson.D{{Key: "receiverMode", Value: "batch"}, {Key: "batchSize", Value: 20}}, func(s *Settings) { s.ConfigVersion, s.ReceiverMode, s.BatchSize = 0, ModeBatch, 20 }},
 		"batch wins": {bson.D{{Key: "ordered", Value: true}, {Key: "executionVersion", Value: 1}, {Key: "receiverMode", Value: "batch"}, {Key: "batchSize", Value: 20}}, func(s *Settings) {
 			s.ConfigVersion, s.ReceiverMode, s.BatchSize = 0, ModeBatch, 20
-		}, nil},
+		}},
 		"ordered": {bson.D{{Key: "ordered", Value: true}, {Key: "executionVersion", Value: 1}, {Key: "receiverMode", Value: "single"}}, func(s *Settings) {
 			s.ConfigVersion, s.Ordered, s.ExecutionVersion = 0, true, 1
-		}, nil},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
