@@ -21,7 +21,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-DIRECTIVE
+` + "//go" + `:generate GENERATE
 
 type Order struct {
 	ID    string  ` + "`bson:\"_id\" echoes:\"required\"`" + `
@@ -73,7 +73,7 @@ func newService(t *testing.T, generate string) *repository {
 		t.Fatal(err)
 	}
 	r := &repository{t, dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")}
-	r.write("main.go", strings.Replace(service, "DIRECTIVE", "//go:"+"generate "+generate, 1))
+	r.write("main.go", strings.Replace(service, "GENERATE", generate, 1))
 	r.write("go.mod", "module example.com/service\n\ngo 1.26.0\n")
 	const module = "github.com/orionjs/orion-go"
 	r.run("mod", "edit", "-replace="+module+"="+checkout, "-tool="+module+"/cmd/echoesgen")
