@@ -75,11 +75,15 @@ func newClient(mc *mongo.Client, owned bool, config Config) *Client {
 // ends with Close as well, so that Close does not wait for an answer of MongoDB. Call done at the end.
 func (c *Client) exclusive(ctx context.Context) (_ context.Context, done func(), err error) {
 	select {
-	case c.turn <- struct{}{}:
-	case <-c.closing.Done():
-		return nil, nil, ErrClosed
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+	case c.turn <- struct{}{}: // at once, whatever the context: Unsubscribe works with one that has ended
+	default:
+		select {
+		case c.turn <- struct{}{}:
+		case <-c.closing.Done():
+			return nil, nil, ErrClosed
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
 	}
 	if c.closed() {
 		<-c.turn

@@ -24,7 +24,13 @@ const never = time.Hour
 // startClient starts a client of the group over connections of its own, which the functions may change.
 func startClient(t *testing.T, config pulse.Config, configure ...func(*options.ClientOptions)) *pulse.Client {
 	t.Helper()
-	c, err := pulse.New(t.Context(), pulsetest.Client(t, configure...), config)
+	return startOver(t, pulsetest.Client(t, configure...), config)
+}
+
+// startOver is startClient over given connections.
+func startOver(t *testing.T, mc *mongo.Client, config pulse.Config) *pulse.Client {
+	t.Helper()
+	c, err := pulse.New(t.Context(), mc, config)
 	is.New(t).NoErr(err)
 	t.Cleanup(func() { closeClient(t, c) })
 	return c

@@ -21,7 +21,8 @@ type lossy struct {
 	addr   string
 	loses  atomic.Int32 // how many answers
 	lost   atomic.Int32
-	name   []byte // the beginning of the command, as in its BSON
+	open   atomic.Int32 // connections
+	name   []byte       // the beginning of the command, as in its BSON
 }
 
 // newLossy returns a relay that loses the answers to so many commands of that name.
@@ -43,7 +44,11 @@ func newLossy(t *testing.T, command string, answers int) *lossy {
 			if err != nil {
 				return
 			}
-			serving.Go(func() { l.serve(ctx, conn) })
+			l.open.Add(1)
+			serving.Go(func() {
+				defer l.open.Add(-1)
+				l.serve(ctx, conn)
+			})
 		}
 	})
 	t.Cleanup(func() {

@@ -21,7 +21,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-//go:generate GENERATE
+` + "//go" + `:generate GENERATE
 
 type Order struct {
 	ID    string  ` + "`bson:\"_id\" echoes:\"required\"`" + `

@@ -147,8 +147,13 @@ func eventID(invoice billing.InvoiceParams) string { return "created-" + invoice
 // sampleInvoice makes the invoice with index i, always the same one.
 func sampleInvoice(prefix string, i int) billing.InvoiceParams {
 	customers := []billing.Customer{
-		{Name: "Müller & Söhne", Country: "DE"}, {Name: "Acme", Country: "US"}, {Name: "株式会社さくら", Country: "JP"},
-		{Name: "Café Ünal", Country: "TR"}, {Name: "Nguyễn", Country: "VN"}, {Name: "Lindqvist", Country: "SE"}, {Name: "Okoye", Country: "NG"},
+		{Name: "Müller & Söhne", Country: "DE"},
+		{Name: "Acme", Country: "US"},
+		{Name: "株式会社さくら", Country: "JP"},
+		{Name: "Café Ünal", Country: "TR"},
+		{Name: "Nguyễn", Country: "VN"},
+		{Name: "Lindqvist", Country: "SE"},
+		{Name: "Okoye", Country: "NG"},
 	}
 	return billing.InvoiceParams{
 		Number:   fmt.Sprintf("%s-%04d", prefix, i+1),

@@ -32,6 +32,7 @@ const (
 func main() {
 	// SIGTERM is how an orchestrator asks a service to stop, SIGINT is Ctrl-C.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	err := run(ctx, os.Args[1:], os.Getenv("MONGODB_URI"), os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {

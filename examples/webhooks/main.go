@@ -30,6 +30,7 @@ const shutdownTimeout = 20 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	err := run(ctx, os.Args[1:], os.Getenv)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {

@@ -92,7 +92,8 @@ func TestReceiver_1_3_TellsWhatHappenedToTheDelivery(t *testing.T) {
 		"new":       {echoes.EventRef{}, nil, 202, "stored: delivery d-1\n"},
 		"duplicate": {echoes.EventRef{Duplicate: true}, nil, 200, "stored before: delivery d-1\n"},
 		"conflict": {
-			echoes.EventRef{}, fmt.Errorf("publish: %w", &pulse.ConflictError{ID: "d-1", Topic: "topic.push", StoredTopic: "topic.issues"}), 409,
+			echoes.EventRef{},
+			fmt.Errorf("publish: %w", &pulse.ConflictError{ID: "d-1", Topic: "topic.push", StoredTopic: "topic.issues"}), 409,
 			"another delivery is stored under the ID d-1, with the topic topic.issues: a delivery that is sent again must have the same event and body\n",
 		},
 		"out": {echoes.EventRef{}, errors.New("dial tcp 10.0.0.7: connection refused"), 503, "the delivery could not be stored, try again later\n"},

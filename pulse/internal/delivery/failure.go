@@ -126,21 +126,32 @@ func errorText(err error) (text string) {
 	return err.Error()
 }
 
-// errorName names the cause behind our own wrappers, so that operators see the type they wrote.
+// errorName names the cause behind wrappers that say nothing, ours and fmt's, so that operators see the
+// type that the handler's author wrote.
 func errorName(err error) string {
 	for {
 		switch e := err.(type) {
 		case *PermanentError:
 			err = e.Err
+			continue
 		case *RetryAfterError:
 			err = e.Err
+			continue
 		case *PanicError:
 			return "panic"
-		default:
-			return fmt.Sprintf("%T", err)
+		case *DecodeError:
+			return "DecodeError"
 		}
+		name := fmt.Sprintf("%T", err)
+		if name != fmtWrapper {
+			return name
+		}
+		err = errors.Unwrap(err)
 	}
 }
+
+// fmtWrapper is the type that fmt.Errorf makes of one %w.
+var fmtWrapper = fmt.Sprintf("%T", fmt.Errorf("%w", errors.New("")))
 
 // cut returns s as valid UTF-8 of at most n characters.
 func cut(s string, n int) string {
