@@ -249,7 +249,7 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 // failure stops the order until it is stored, and hands back what was claimed behind it. p.mu is held.
 func (p *Pool) concludeInOrder(t *task, s store.Settlement) {
 	l := t.lane
-	t.state = settling
+	p.finish(t)
 	l.order.done = append(l.order.done, settled{task: t, settlement: s, inOrder: true})
 	if s.Verdict != delivery.Succeeded {
 		l.order.heads, l.order.wait = nil, time.Time{}

@@ -38,8 +38,11 @@ type Pool struct {
 	running int     // handlers
 	slots   int     // slots reserved for claims in flight
 	held    map[string]*task
-	closing bool
-	changed chan struct{} // closed and replaced when a handler ends
+	// unsettled counts tasks whose end is not stored yet. While there are many, no handler starts: what
+	// they did would be lost with this process.
+	unsettled int
+	closing   bool
+	changed   chan struct{} // closed and replaced when a handler ends
 }
 
 // New returns a pool without lanes.
@@ -83,10 +86,13 @@ func (p *Pool) wakeClaims() {
 	}
 }
 
+// maxUnsettled is how many outcomes may wait to be stored before handlers do.
+const maxUnsettled = 4 * settleAtOnce
+
 // dispatch gives free slots away, lane by lane in rotation: to a buffered task, which starts, or to
 // candidates that need a slot before they are claimed. p.mu is held.
 func (p *Pool) dispatch() {
-	for p.running+p.slots < p.Workers && !p.closing {
+	for p.running+p.slots < p.Workers && p.unsettled < maxUnsettled && !p.closing {
 		l := p.nextLane()
 		if l == nil {
 			return

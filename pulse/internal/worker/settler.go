@@ -50,7 +50,7 @@ func newSettler(p *Pool) *settler {
 
 // add queues an outcome; Pool.mu is held.
 func (s *settler) add(t *task, settlement store.Settlement) {
-	t.state = settling
+	s.pool.finish(t)
 	s.push(settled{task: t, settlement: settlement})
 }
 
@@ -60,7 +60,7 @@ func (p *Pool) handBack(tasks []*task) {
 		if t.lost {
 			continue
 		}
-		t.state = settling
+		p.finish(t)
 		p.settler.push(settled{task: t, handBack: true})
 	}
 }
@@ -214,6 +214,7 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	}
 	p.mu.Lock()
 	p.forget(tasks)
+	p.dispatch() // handlers wait while too many outcomes do
 	reported := make(map[*task]bool)
 	for _, t := range tasks {
 		reported[t] = t.lost // it was, when it was lost

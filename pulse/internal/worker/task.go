@@ -33,9 +33,10 @@ type task struct {
 type state int
 
 const (
-	waiting  state = iota // for a slot
-	started               // the handler runs
-	settling              // the outcome is on its way to the store
+	waiting   state = iota // for a slot
+	started                // the handler runs
+	settling               // the outcome is on its way to the store
+	forgotten              // it has been stored
 )
 
 // attempt is the number of the attempt that the claim began, from 1.
@@ -94,9 +95,21 @@ func (p *Pool) hold(tasks []*task) {
 	}
 }
 
+// finish takes a task out of its handler's hands, until its end is stored; p.mu is held.
+func (p *Pool) finish(t *task) {
+	if t.state != settling {
+		t.state = settling
+		p.unsettled++
+	}
+}
+
 // forget ends the holding of tasks; p.mu is held.
 func (p *Pool) forget(tasks []*task) {
 	for _, t := range tasks {
+		if t.state == settling {
+			t.state = forgotten
+			p.unsettled--
+		}
 		t.expiry.Stop()
 		t.cancel(nil)
 		if p.held[t.ID] == t {
@@ -108,7 +121,7 @@ func (p *Pool) forget(tasks []*task) {
 // lose ends a task whose lease is gone, or must be taken for gone: it is no longer renewed, its handler
 // is told, and a buffered one never starts. p.mu is held.
 func (p *Pool) lose(t *task, why string) {
-	if t.lost || t.state == settling {
+	if t.lost || t.state >= settling {
 		return // the settler learns from the store whether the outcome counted
 	}
 	t.lost = true
