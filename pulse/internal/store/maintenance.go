@@ -70,7 +70,11 @@ func readExpired(raw bson.Raw) Expired {
 		// Decided again by the server: a heartbeat between the read and this write wins.
 		e.fence = append(e.fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	} else {
-		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: notDate})
+		var until any
+		if v, ok := f["lockedUntil"]; ok {
+			until = v
+		}
+		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: until})
 	}
 	return e
 }
