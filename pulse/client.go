@@ -145,9 +145,9 @@ func (c *Client) start(ctx context.Context) error {
 		Store: c.store, Group: c.config.ConsumerGroup, Owner: owner(),
 		Workers: c.config.WorkerCount, Poll: c.config.PollInterval,
 		Lease: c.config.LockTimeout, DiscoveryLease: c.config.DiscoveryLockTimeout,
-		HistoryRetention: c.config.HistoryRetention,
-		Streams:          c.store.Transactions() && !c.config.DisableChangeStreams,
-		Report:           c.report, Logger: c.config.Logger,
+		HistoryRetention: c.config.HistoryRetention, LookBack: c.config.LookBack,
+		Streams: c.store.Transactions() && !c.config.DisableChangeStreams,
+		Report:  c.report, Logger: c.config.Logger,
 	})
 	for i, sub := range subs {
 		e.Add(sub.receiver, stored[i])

@@ -44,12 +44,19 @@ type Config struct {
 	// one takes over within this time and a PollInterval. Default 10 s.
 	DiscoveryLockTimeout time.Duration
 
+	// LookBack is how far behind a group's cursor events are still found that become visible late. A server
+	// gives an event its place in the order a moment before others can see it; with several publishers the
+	// order of both can differ, by milliseconds, or by the length of a transaction of a foreign writer that
+	// assigns sequences itself. It must exceed the longest such delay; reading a long window again costs
+	// (about 4 µs an event and poll). Default 10 s.
+	LookBack time.Duration
+
 	// EventRetention is how long events are kept after publication; MongoDB deletes them with some
 	// delay. It must exceed the longest outage and retry window of every group: an event that is gone
 	// before its handler ran ends as event_expired. Default 7 days; NoTTL keeps events for ever.
 	EventRetention time.Duration
 
-	// HistoryRetention is how long finished deliveries with their attempts are kept. With NoTTL failed
+	// HistoryRetention is how long finished deliveries with their attempts are kept, LookBack at least. With NoTTL failed
 	// ones are kept for ever and successful ones are deleted once the group is past their events.
 	// Default 7 days.
 	HistoryRetention time.Duration
@@ -106,6 +113,7 @@ func (c Config) withDefaults() (Config, []string) {
 		{"PollInterval", &c.PollInterval, 3 * time.Second, minPollInterval, false},
 		{"LockTimeout", &c.LockTimeout, 30 * time.Second, minLockTimeout, false},
 		{"DiscoveryLockTimeout", &c.DiscoveryLockTimeout, 10 * time.Second, minLockTimeout, false},
+		{"LookBack", &c.LookBack, 10 * time.Second, time.Second, false},
 		{"EventRetention", &c.EventRetention, 7 * 24 * time.Hour, time.Millisecond, true},
 		{"HistoryRetention", &c.HistoryRetention, 7 * 24 * time.Hour, time.Millisecond, true},
 	} {
@@ -117,6 +125,10 @@ func (c Config) withDefaults() (Config, []string) {
 		case *d.value < d.least:
 			wrong("%s %v: must be at least %v, or 0 for the default of %v", d.name, *d.value, d.least, d.byDefault)
 		}
+	}
+	if c.HistoryRetention != NoTTL {
+		// A delivery that is gone inside the window no longer tells that its events were delivered.
+		c.HistoryRetention = max(c.HistoryRetention, c.LookBack)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -25,6 +25,9 @@ type Config struct {
 	// Owner is stored with the leases; it begins with "go:" (spec 3.1).
 	Owner string
 	Lease time.Duration
+	// Window is how long after its sequence's time an event may become visible. Retention is how long
+	// deliveries are kept at least; zero or less: for ever.
+	Window, Retention time.Duration
 	// Materialized is called after deliveries of a topic were stored, with their format.
 	Materialized func(topic string, format store.Format)
 	Report       func(error)
@@ -48,10 +51,10 @@ type term struct {
 	// Guarded by Leader.mu.
 	deadline time.Time // on the monotonic clock: later the lease may be another's
 	cursor   store.Position
+	settled  settled
 
 	// Owned by whoever took the topic from the queue.
-	uncertain bool            // what is stored at and behind the cursor is not known
-	known     map[string]bool // events behind the cursor that have a delivery already
+	uncertain bool // what is stored at and behind the cursor is not known
 }
 
 // New returns a leader of nothing.
@@ -106,9 +109,9 @@ func (l *Leader) Campaign(ctx context.Context, r *receiver.Receiver, sub store.S
 		return err
 	}
 	l.mu.Lock()
-	l.terms[r.Topic] = &term{
-		receiver: r, lease: lease, deadline: asked.Add(l.Lease), cursor: current.Cursor, uncertain: true,
-	}
+	t := &term{receiver: r, lease: lease, deadline: asked.Add(l.Lease), uncertain: true}
+	t.begin(current)
+	l.terms[r.Topic] = t
 	l.mu.Unlock()
 	l.Logger.Debug("pulse: leading", "group", l.Group, "topic", r.Topic)
 	l.queue.Add(r.Topic)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -34,52 +36,54 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	if overdue {
 		return nil
 	}
-	if t.uncertain {
-		var err error
-		if cursor, err = l.resync(ctx, t, nil); err != nil {
+	fresh := t.uncertain
+	if fresh {
+		if err := l.resync(ctx, t); err != nil {
 			return err
 		}
 	}
+	s, err := l.lookBehind(ctx, t, fresh)
+	if err != nil {
+		t.uncertain = true
+		return err
+	}
+	t.uncertain = false
+	l.mu.Lock()
+	cursor = t.cursor
+	caughtUp := t.settled.upTo.Compare(cursor.Sequence) >= 0
+	l.mu.Unlock()
+	read := l.Store.Now()
 
 	settings := t.receiver.Settings()
 	batch, size := settings.Batch(), 1
 	if batch {
 		size = settings.BatchSize
 	}
-	keys, more, err := l.Store.EventsAfter(ctx, topic, cursor, pageLimit(size), batch)
+	page, more, err := l.Store.EventsAfter(ctx, topic, cursor, pageLimit(size), batch)
 	if err != nil {
-		return err
-	}
-	if len(keys) == 0 {
-		t.known = nil // all of it lay before what is there now
-		return nil
-	}
-	format := settings.Format()
-	deliveries, to, rest := l.cut(topic, keys, t.known, format, batch, size, more)
-	switch err := l.Store.Materialize(ctx, t.lease, deliveries, to); {
-	case errors.Is(err, store.ErrLeaseLost):
-		l.mu.Lock()
-		l.drop(topic, t)
-		l.mu.Unlock()
-		return nil
-	case errors.Is(err, store.ErrDelivered):
-		// Another client, or an earlier try whose answer was lost, stored some: learn which, and repeat.
-		if _, err := l.resync(ctx, t, eventIDs(keys)); err != nil {
-			return err
-		}
-		l.queue.Add(topic)
-		return nil
-	case err != nil:
 		t.uncertain = true
 		return err
 	}
-	l.mu.Lock()
-	t.cursor = to
-	l.mu.Unlock()
+	if len(page) == 0 && len(s.late) == 0 {
+		return l.close(ctx, t, s)
+	}
+	format := settings.Format()
+	deliveries, to, rest := l.cut(topic, append(s.late, page...), t.settled.delivered, format, batch, size, more && len(s.late) == 0)
+	if cursor.After(to) {
+		to = cursor
+	}
+	if caughtUp {
+		// With all before it settled the page continues the scan: a backlog older than the window is
+		// settled while it is read.
+		s.done, s.at, s.to = true, read, to.Sequence
+	}
+	if err := l.store(ctx, t, deliveries, to, page, s); err != nil {
+		return err
+	}
 	if len(deliveries) > 0 {
 		l.Materialized(topic, format)
 	}
-	if n := unnamed(keys); n > 0 {
+	if n := unnamed(page); n > 0 {
 		l.Report(fmt.Errorf("pulse: consumer group %s, topic %s: %d events are passed over: their _id is no text, and no client of Pulse writes such", l.Group, topic, n))
 	}
 	if more || rest {
@@ -88,22 +92,72 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	return nil
 }
 
-// resync reads the cursor again, and which events behind it have a delivery already.
-func (l *Leader) resync(ctx context.Context, t *term, candidates []string) (store.Position, error) {
-	topic := t.receiver.Topic
-	subs, err := l.Store.Subscriptions(ctx, l.Group, []string{topic})
-	if err != nil {
-		return store.Position{}, err
+// store stores the deliveries with the cursor, and draws the conclusions.
+func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDelivery, to store.Position, page []store.EventKey, s scan) error {
+	l.mu.Lock()
+	upTo := t.settled.upTo
+	l.mu.Unlock()
+	err := l.Store.Materialize(ctx, t.lease, deliveries, to, upTo)
+	switch {
+	case errors.Is(err, store.ErrLeaseLost):
+		l.mu.Lock()
+		l.drop(t.receiver.Topic, t)
+		l.mu.Unlock()
+		return nil
+	case errors.Is(err, store.ErrDelivered):
+		// Another client, or an earlier try whose answer was lost, stored some: learn which, and repeat.
+		if err := l.resync(ctx, t); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		from := t.cursor.Sequence
+		l.mu.Unlock()
+		if err := l.learn(ctx, t, from, append(eventIDs(s.late), eventIDs(page)...)); err != nil {
+			t.uncertain = true
+			return err
+		}
+		l.queue.Add(t.receiver.Topic)
+		return nil
+	case err != nil:
+		t.uncertain = true
+		return err
 	}
 	l.mu.Lock()
-	if len(subs) == 1 {
-		t.cursor = subs[0].Cursor
+	defer l.mu.Unlock()
+	t.cursor, t.settled.stored = to, later(t.settled.stored, upTo)
+	for _, d := range deliveries {
+		for _, e := range d.Events {
+			t.settled.delivered[e.EventID] = e.Sequence
+		}
 	}
-	cursor := t.cursor
+	t.settle(s, l.Window)
+	return nil
+}
+
+// close ends a look that found nothing. When it settled all of the topic, that is stored, so that nobody
+// reads it again.
+func (l *Leader) close(ctx context.Context, t *term, s scan) error {
+	l.mu.Lock()
+	t.settle(s, l.Window)
+	cursor, upTo, stored := t.cursor, t.settled.upTo, t.settled.stored
 	l.mu.Unlock()
-	t.known, err = l.Store.Delivered(ctx, l.Group, topic, cursor.Sequence, candidates)
+	if !s.done || upTo.Compare(cursor.Sequence) < 0 || stored.Compare(upTo) >= 0 {
+		return nil
+	}
+	return l.store(ctx, t, nil, cursor, nil, scan{})
+}
+
+// resync reads the subscription again: the cursor, and what is settled.
+func (l *Leader) resync(ctx context.Context, t *term) error {
+	subs, err := l.Store.Subscriptions(ctx, l.Group, []string{t.receiver.Topic})
 	t.uncertain = err != nil
-	return cursor, err
+	if err != nil || len(subs) == 0 {
+		return err
+	}
+	l.mu.Lock()
+	t.begin(subs[0])
+	l.mu.Unlock()
+	return nil
 }
 
 func pageLimit(size int) int {
@@ -116,7 +170,7 @@ func pageLimit(size int) int {
 // cut makes deliveries of the page and returns them with the position of the last event that is dealt
 // with, and whether that leaves a rest. While there are more events than the page shows, a last batch that
 // is not full waits for them.
-func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool, format store.Format, batch bool, size int, more bool) (deliveries []store.NewDelivery, to store.Position, rest bool) {
+func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bson.Timestamp, format store.Format, batch bool, size int, more bool) (deliveries []store.NewDelivery, to store.Position, rest bool) {
 	var open []store.EventKey
 	var payload, ids int
 	flush := func() {
@@ -129,7 +183,7 @@ func (l *Leader) cut(topic string, page []store.EventKey, known map[string]bool,
 			// the server's order, and reads as the empty string here.
 			to = key.Position
 		}
-		if key.EventID == "" || known[key.EventID] {
+		if _, delivered := known[key.EventID]; delivered || key.EventID == "" {
 			continue // an ID that is no string cannot be delivered; the cursor passes it
 		}
 		idBytes := len(key.EventID) + idOverhead

@@ -36,6 +36,8 @@ type Config struct {
 	Workers                     int
 	Poll, Lease, DiscoveryLease time.Duration
 	HistoryRetention            time.Duration
+	// LookBack is how far behind a cursor late events are looked for.
+	LookBack time.Duration
 	// Streams tells whether to follow a change stream.
 	Streams bool
 	Report  func(error)
@@ -69,7 +71,7 @@ func New(cfg Config) *Engine {
 		HistoryRetention: cfg.HistoryRetention, Report: cfg.Report, Logger: cfg.Logger,
 	})
 	e.leader = discovery.New(discovery.Config{
-		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Lease: cfg.DiscoveryLease,
+		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Lease: cfg.DiscoveryLease, Window: cfg.LookBack, Retention: cfg.HistoryRetention,
 		Materialized: e.pool.Wake, Report: cfg.Report, Logger: cfg.Logger,
 	})
 	panicked := func(err *lifecycle.PanicError) { cfg.Report(err) }
@@ -81,7 +83,7 @@ func New(cfg Config) *Engine {
 func (e *Engine) Start() error {
 	m := &maintain.Maintainer{
 		Store: e.Store, Group: e.Group, Poll: e.Poll, Lease: e.Lease, HistoryRetention: e.HistoryRetention,
-		Leading: e.leader.Leading, Unattended: e.nodeLed, All: e.all, Cursors: e.leader.Cursors, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger,
+		Leading: e.leader.Leading, Unattended: e.nodeLed, All: e.all, Settled: e.leader.Settled, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger,
 	}
 	claim, renew, settle := e.pool.Loops()
 	intake := map[string]func(context.Context){

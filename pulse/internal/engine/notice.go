@@ -17,7 +17,7 @@ const duePause = 250 * time.Millisecond
 func (e *Engine) notice(n store.Notice) {
 	switch n.Kind {
 	case store.EventPublished:
-		e.leader.Look(n.Topic)
+		e.leader.Seen(n.Topic, n.At)
 	case store.DeliveryStored:
 		e.pool.Wake(n.Topic, n.Format)
 	case store.AttemptStored:

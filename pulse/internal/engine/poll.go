@@ -82,6 +82,7 @@ func (e *Engine) poll(ctx context.Context) error {
 			e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored subscription is gone: someone deleted it; restart this service to create it again (it then starts by its offset reset)", e.Group, topic))
 		}
 	}
+	e.leader.LookBack()
 	if cursors := e.leader.Cursors(); len(cursors) > 0 {
 		news, err := e.Store.TopicsWithNews(ctx, cursors)
 		if err != nil {

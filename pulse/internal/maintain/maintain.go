@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"github.com/orionjs/orion-go/pulse/internal/backoff"
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
@@ -36,11 +38,12 @@ type Maintainer struct {
 	Poll, Lease time.Duration
 	// HistoryRetention is how long terminal deliveries stay; zero or less keeps them.
 	HistoryRetention time.Duration
-	// Leading returns the receivers of the topics that this client leads, Cursors their cursors.
+	// Leading returns the receivers of the topics that this client leads, Settled up to where nothing can be
+	// late in them, as stored.
 	// Unattended returns those whose leader is a Node client, which may not know version 1; All those of
 	// this client.
 	Leading, Unattended, All func() []*receiver.Receiver
-	Cursors                  func() map[string]store.Position
+	Settled                  func() map[string]bson.Timestamp
 	// Due is told when a topic has a delivery that is due.
 	Due    func(topic string, format store.Format, at time.Time)
 	Report func(error)
@@ -204,11 +207,12 @@ func (m *Maintainer) repairOnce(ctx context.Context) (more bool, err error) {
 	return n == repairBatch, err
 }
 
-// cleanupOnce deletes a batch of each topic's successes behind the cursor. With a history retention only
+// cleanupOnce deletes a batch of each topic's successes among what is settled: later ones still tell the
+// leader what was delivered. With a history retention only
 // those go whose time is over; the TTL index deletes them too, but it may be missing or slow.
 func (m *Maintainer) cleanupOnce(ctx context.Context) (more bool, err error) {
-	for topic, cursor := range m.Cursors() {
-		n, err := m.Store.DeleteSuccesses(ctx, m.Group, topic, cursor.Sequence, m.HistoryRetention > 0, cleanupBatch)
+	for topic, settled := range m.Settled() {
+		n, err := m.Store.DeleteSuccesses(ctx, m.Group, topic, settled, m.HistoryRetention > 0, cleanupBatch)
 		if err != nil {
 			return false, err
 		}

@@ -45,6 +45,8 @@ func (s *Store) AcquireDiscovery(ctx context.Context, lease Lease, owner string,
 			{Key: "discoveryLockOwner", Value: literal(owner)},
 			{Key: "discoveryLockToken", Value: literal(lease.Token)},
 			{Key: "discoveryLockedUntil", Value: serverNowPlus(d)},
+			{Key: "startSequence", Value: started("$startSequence", "$cursorSequence", Beginning.Sequence)},
+			{Key: "startSequenceEventId", Value: started("$startSequenceEventId", "$cursorSequenceEventId", "")},
 			{Key: "updatedAt", Value: "$$NOW"},
 		}),
 		options.FindOneAndUpdate().SetReturnDocument(options.After),
@@ -56,6 +58,20 @@ func (s *Store) AcquireDiscovery(ctx context.Context, lease Lease, owner string,
 		return Subscription{}, false, fmt.Errorf("pulse: take the discovery lease: %w", err)
 	}
 	return readSubscription(raw), true, nil
+}
+
+// started keeps the start of a subscription that one of us led last. Others delete successes right behind
+// the cursor, so that nothing before it may be looked at: the subscription then starts at its cursor. The
+// last owner tells; it is compared by order, since it may be of any type.
+func started(start, cursor string, beginning any) bson.D {
+	ours := bson.D{{Key: "$and", Value: bson.A{
+		bson.D{{Key: "$gte", Value: bson.A{"$discoveryLockOwner", GoOwner}}},
+		bson.D{{Key: "$lt", Value: bson.A{"$discoveryLockOwner", "go;"}}}, // the next string that does not begin so
+	}}}
+	there := bson.D{{Key: "$ifNull", Value: bson.A{cursor, literal(beginning)}}}
+	return bson.D{{Key: "$cond", Value: bson.A{
+		ours, bson.D{{Key: "$ifNull", Value: bson.A{start, there}}}, there,
+	}}}
 }
 
 // RenewDiscovery prolongs all the leases with one command and returns the IDs that are still held.
@@ -207,7 +223,9 @@ func (n NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) {
 // even one that was frozen in between, writes nothing (ErrLeaseLost), and events that have a delivery
 // already are ErrDelivered. Without transactions the deliveries come first, so that a crash repeats
 // and never skips; the unique key {consumerGroup, eventId} keeps one of each (spec 3.2).
-func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDelivery, to Position) error {
+//
+// With the cursor goes the sequence up to which no event can appear any more.
+func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDelivery, to Position, settled bson.Timestamp) error {
 	now := s.Now()
 	docs := make([]bson.D, len(deliveries))
 	var attempts []bson.D
@@ -219,9 +237,9 @@ func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDe
 	}
 	var err error
 	if s.transactions {
-		err = s.materializeTogether(ctx, lease, docs, attempts, to)
+		err = s.materializeTogether(ctx, lease, docs, attempts, to, settled)
 	} else {
-		err = s.materializeInSteps(ctx, lease, docs, attempts, to)
+		err = s.materializeInSteps(ctx, lease, docs, attempts, to, settled)
 	}
 	if err != nil {
 		return fmt.Errorf("pulse: store %d deliveries: %w", len(docs), err)
@@ -229,10 +247,10 @@ func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDe
 	return nil
 }
 
-func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position) error {
+func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position, settled bson.Timestamp) error {
 	return s.inTransaction(ctx, func(ctx context.Context) error {
 		// The cursor first: a conflict with another leader then costs one small write.
-		if err := s.advance(ctx, lease, to); err != nil {
+		if err := s.advance(ctx, lease, to, settled); err != nil {
 			return err
 		}
 		if len(docs) == 0 {
@@ -252,7 +270,7 @@ func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs, atte
 
 // materializeInSteps stores deliveries, then the first attempts of those that are new, then the cursor.
 // Deliveries whose attempt is missing carry the marker, and are repaired when a crash leaves them so.
-func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position) error {
+func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position, settled bson.Timestamp) error {
 	if len(docs) > 0 {
 		insert, cancel := s.deadline(ctx)
 		defer cancel()
@@ -269,7 +287,7 @@ func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs, attem
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	return s.advance(ctx, lease, to)
+	return s.advance(ctx, lease, to, settled)
 }
 
 // without leaves out the elements at the indexes.
@@ -300,14 +318,21 @@ func (s *Store) firstAttempts(ctx context.Context, attempts []bson.D) error {
 // advance moves the cursor by a compare-and-set on the lease's token that always modifies the
 // document: in a transaction an update that changes nothing writes nothing, and two leaders could
 // both commit.
-func (s *Store) advance(ctx context.Context, lease Lease, to Position) error {
+func (s *Store) advance(ctx context.Context, lease Lease, to Position, settled bson.Timestamp) error {
+	set := bson.D{
+		{Key: "cursorSequence", Value: to.Sequence},
+		{Key: "cursorSequenceEventId", Value: to.EventID},
+		{Key: "updatedAt", Value: s.Now()},
+	}
+	if !settled.IsZero() {
+		set = append(set, bson.E{Key: "settledSequence", Value: settled})
+	}
 	res, err := s.subscriptions.UpdateOne(ctx,
 		bson.D{{Key: "_id", Value: lease.ID}, {Key: "discoveryLockToken", Value: lease.Token}},
-		bson.D{{Key: "$set", Value: bson.D{
-			{Key: "cursorSequence", Value: to.Sequence},
-			{Key: "cursorSequenceEventId", Value: to.EventID},
-			{Key: "updatedAt", Value: s.Now()},
-		}}})
+		bson.D{
+			{Key: "$set", Value: set},
+			{Key: "$inc", Value: bson.D{{Key: "cursorMoves", Value: int64(1)}}}, // late events move no cursor
+		})
 	if err != nil {
 		return err
 	}

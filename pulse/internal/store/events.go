@@ -210,6 +210,40 @@ func (s *Store) eventKeys(ctx context.Context, filter bson.D, after Position, li
 	return keys, len(all), nil
 }
 
+// EventsBehind reads the topic's events from one sequence to another, both included, of those that want is
+// true for. It walks the index alone, in no order, and holds only what it returns in memory.
+func (s *Store) EventsBehind(ctx context.Context, topic string, from, to bson.Timestamp, want func(Position) bool) ([]EventKey, error) {
+	fail := func(err error) ([]EventKey, error) {
+		return nil, fmt.Errorf("pulse: look behind the cursor: %w", err)
+	}
+	walk, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.events.Find(walk,
+		bson.D{
+			{Key: "topic", Value: topic},
+			{Key: "sequence", Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lte", Value: to}}},
+		},
+		options.Find().SetProjection(bson.D{{Key: "_id", Value: 1}, {Key: "sequence", Value: 1}}).SetBatchSize(10_000))
+	if err != nil {
+		return fail(err)
+	}
+	defer cursor.Close(context.WithoutCancel(walk))
+	var ids []string
+	for cursor.Next(walk) {
+		if at := readKey(cursor.Current).Position; at.EventID != "" && want(at) {
+			ids = append(ids, at.EventID)
+		}
+	}
+	if err := cursor.Err(); err != nil || len(ids) == 0 {
+		if err != nil {
+			return fail(err)
+		}
+		return nil, nil
+	}
+	keys, _, err := s.eventKeys(ctx, bson.D{{Key: "_id", Value: in(ids)}}, Position{}, len(ids), true)
+	return keys, err
+}
+
 // TopicsWithNews returns which of the topics have events behind their position: one command for up to
 // 100 topics.
 func (s *Store) TopicsWithNews(ctx context.Context, cursors map[string]Position) ([]string, error) {

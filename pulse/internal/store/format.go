@@ -18,7 +18,7 @@ var Formats = []Format{V2, V1}
 func ofFormat(leases []Lease, format Format) []Lease {
 	var out []Lease
 	for _, l := range leases {
-		if l.Format == format {
+		if (l.Format == V1) == (format == V1) {
 			out = append(out, l)
 		}
 	}

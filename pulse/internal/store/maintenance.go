@@ -87,7 +87,11 @@ func expiredFence(f fields, status string) bson.D {
 		// Decided again by the server: a heartbeat between the read and this write wins.
 		return append(fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	}
-	return append(fence, bson.E{Key: "lockedUntil", Value: notDate})
+	var until any
+	if v, ok := f["lockedUntil"]; ok {
+		until = v
+	}
+	return append(fence, bson.E{Key: "lockedUntil", Value: until})
 }
 
 // Reap ends the attempt of an expired delivery as worker_lost, if it is still as it was read.
@@ -123,6 +127,9 @@ func (s *Store) DeleteSuccesses(ctx context.Context, group, topic string, before
 	return deleted, nil
 }
 
+// keepWithoutTransactions is how long successes stay on a server without transactions.
+const keepWithoutTransactions = 10 * time.Minute
+
 // successes are the states of success of both formats.
 var successes = []string{delivery.StatusSuccess, delivery.StatusV1Success}
 
@@ -135,6 +142,10 @@ func (s *Store) deleteSuccesses(ctx context.Context, group, topic, status string
 	}
 	if keepUntilExpired {
 		filter = append(filter, bson.E{Key: "expiresAt", Value: bson.D{{Key: "$lte", Value: s.Now()}}})
+	}
+	if !s.transactions {
+		// A paused leader may insert late here, and only the delivery that stands keeps it from it.
+		filter = append(filter, bson.E{Key: "endedAt", Value: bson.D{{Key: "$lte", Value: s.Now().Add(-keepWithoutTransactions)}}})
 	}
 	deleted, err := s.deleteSome(ctx, filter, limit)
 	if err != nil {

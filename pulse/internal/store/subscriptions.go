@@ -40,6 +40,10 @@ type Subscription struct {
 	Settings                 StoredSettings
 	// Cursor is the last event that has a delivery.
 	Cursor Position
+	// Start is where the subscription began, or where a client of this implementation took it over; Settled
+	// the sequence up to which no event can appear any more. Both are zero when they are not known.
+	Start   Position
+	Settled bson.Timestamp
 	// LeaderUntil is when the discovery lease ends, by the server's clock; zero when free.
 	LeaderUntil time.Time
 	// LedByNode tells that the last leader was not a client of this implementation (spec 3.1).
@@ -53,6 +57,10 @@ func readSubscription(raw bson.Raw) Subscription {
 		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"),
 		LedByNode: f.has("discoveryLockOwner") && !strings.HasPrefix(f.str("discoveryLockOwner"), GoOwner),
 	}
+	if seq, ok := f.timestamp("startSequence"); ok {
+		sub.Start = Position{Sequence: seq, EventID: f.str("startSequenceEventId")}
+	}
+	sub.Settled, _ = f.timestamp("settledSequence")
 	if seq, ok := f.timestamp("cursorSequence"); ok && seq.Compare(Beginning.Sequence) >= 0 {
 		sub.Cursor = Position{Sequence: seq, EventID: f.str("cursorSequenceEventId")}
 	}

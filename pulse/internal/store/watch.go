@@ -34,6 +34,8 @@ type Notice struct {
 	Topic  string
 	Format Format
 	Due    time.Time
+	// At is the event's place in the order.
+	At Position
 }
 
 // watchWait is how long the server holds an empty answer back. The stream ends with its context, so a
@@ -75,6 +77,8 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 		{{Key: "$project", Value: bson.D{
 			{Key: "operationType", Value: 1},
 			{Key: "ns", Value: 1},
+			{Key: "fullDocument._id", Value: 1},
+			{Key: "fullDocument.sequence", Value: 1},
 			{Key: "fullDocument.topic", Value: 1},
 			{Key: "fullDocument.status", Value: 1},
 			{Key: "fullDocument.nextAttemptAt", Value: 1},
@@ -118,6 +122,7 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	switch coll := parse(ns).str("coll"); {
 	case coll == st.events:
 		n.Kind = EventPublished
+		n.At = readKey(full).Position
 	case coll == st.history:
 		n.Kind = AttemptStored
 	case f.str("operationType") == "insert":

@@ -1,0 +1,181 @@
+package discovery
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// The look behind the cursor (spec 3.5). A server assigns an event's sequence before the insert becomes
+// visible: with several publishers an event can appear behind a cursor that has passed it, within
+// milliseconds outside transactions, by a transaction's whole length inside. So the leader reads a window
+// behind its cursor again, and delivers what has arrived there.
+//
+// The deliveries in the database are the authority on what was delivered; the leader's memory of them is
+// only a filter. The subscription's settledSequence says up to where nothing can be late any more: all of
+// it was read at least a window after its time. What lies behind it is never read again, so once the
+// window is settled an idle topic costs nothing, and a backlog older than the window is settled at once.
+
+// settled is what a term knows of the sequences behind its cursor. Guarded by Leader.mu.
+type settled struct {
+	start  store.Position // where the subscription began: nothing before it is the group's
+	upTo   bson.Timestamp // settled, as the term knows
+	stored bson.Timestamp // settled, as the subscription has it
+	// delivered holds events behind upTo that surely have a delivery, with their sequence. It is changed
+	// only by whoever took the topic from the queue, who therefore may read it without the lock.
+	delivered map[string]bson.Timestamp
+	rescan    bool // something may have arrived behind the cursor
+}
+
+// Seen tells the leader of an event that a change stream showed.
+func (l *Leader) Seen(topic string, at store.Position) {
+	l.mu.Lock()
+	t := l.terms[topic]
+	if t == nil {
+		l.mu.Unlock()
+		return
+	}
+	_, delivered := t.settled.delivered[at.EventID]
+	if !at.After(t.cursor) && !delivered {
+		t.settled.rescan = true
+	}
+	l.mu.Unlock()
+	if !delivered {
+		l.queue.Add(topic)
+	}
+}
+
+// LookBack asks for a look behind the cursor of each topic whose window is not settled.
+func (l *Leader) LookBack() {
+	l.mu.Lock()
+	var open []string
+	for topic, t := range l.terms {
+		if t.settled.upTo.Compare(t.cursor.Sequence) < 0 {
+			t.settled.rescan = true
+			open = append(open, topic)
+		}
+	}
+	l.mu.Unlock()
+	for _, topic := range open {
+		l.queue.Add(topic)
+	}
+}
+
+// Settled returns, for the topics that this client leads, up to where nothing can be late any more, as
+// stored: deliveries before it are not needed to tell what was delivered.
+func (l *Leader) Settled() map[string]bson.Timestamp {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	settled := make(map[string]bson.Timestamp, len(l.terms))
+	for topic, t := range l.terms {
+		settled[topic] = t.settled.stored
+	}
+	return settled
+}
+
+// begin takes over what the subscription says of the past; Leader.mu is held.
+func (t *term) begin(sub store.Subscription) {
+	t.cursor = sub.Cursor
+	t.settled = settled{
+		start: sub.Start, upTo: later(sub.Settled, sub.Start.Sequence), stored: sub.Settled,
+		delivered: map[string]bson.Timestamp{}, rescan: true,
+	}
+}
+
+func later(a, b bson.Timestamp) bson.Timestamp {
+	if a.Compare(b) >= 0 {
+		return a
+	}
+	return b
+}
+
+// scan is one look behind the cursor, or, when all behind it is settled, at the page that follows it.
+type scan struct {
+	done bool
+	at   time.Time      // when it began, by the server's clock
+	to   bson.Timestamp // up to which sequence it read
+	late []store.EventKey
+}
+
+// lookBehind reads what has arrived behind the cursor, if anything may have.
+func (l *Leader) lookBehind(ctx context.Context, t *term, fresh bool) (scan, error) {
+	s := scan{at: l.Store.Now()}
+	l.mu.Lock()
+	cursor, window := t.cursor, t.settled
+	t.settled.rescan = false
+	l.mu.Unlock()
+	from := window.upTo
+	if l.Retention > 0 {
+		// Deliveries older than their retention may be gone, and no longer tell what was delivered.
+		oldest := bson.Timestamp{T: uint32(max(s.at.Add(-l.Retention).Unix()+2, 0))}
+		from = later(from, oldest)
+	}
+	if fresh {
+		if err := l.learn(ctx, t, from, nil); err != nil {
+			return s, err
+		}
+	}
+	if !window.rescan || window.upTo.Compare(cursor.Sequence) >= 0 {
+		return s, nil
+	}
+	s.done, s.to = true, cursor.Sequence
+	behind := func(at store.Position) bool {
+		_, delivered := t.settled.delivered[at.EventID]
+		return !delivered && at.After(window.start) && !at.After(cursor)
+	}
+	late, err := l.Store.EventsBehind(ctx, t.receiver.Topic, from, cursor.Sequence, behind)
+	if err != nil || len(late) == 0 {
+		return s, err
+	}
+	if !fresh {
+		// They are new to this term, but maybe not to the group.
+		if err := l.learn(ctx, t, from, eventIDs(late)); err != nil {
+			return s, err
+		}
+		late = slices.DeleteFunc(late, func(k store.EventKey) bool { return !behind(k.Position) })
+	}
+	slices.SortFunc(late, func(a, b store.EventKey) int {
+		if a.After(b.Position) {
+			return 1
+		}
+		return -1
+	})
+	s.late = late
+	return s, nil
+}
+
+// learn reads which events at and behind a sequence have a delivery.
+func (l *Leader) learn(ctx context.Context, t *term, from bson.Timestamp, candidates []string) error {
+	ids, err := l.Store.Delivered(ctx, l.Group, t.receiver.Topic, from, candidates)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range ids {
+		if _, known := t.settled.delivered[id]; !known {
+			// Its own sequence is not known; as late as the cursor's it is remembered long enough.
+			t.settled.delivered[id] = t.cursor.Sequence
+		}
+	}
+	return nil
+}
+
+// settle draws the conclusion of a scan: all that it read is settled, but for the window before it began.
+// Leader.mu is held.
+func (t *term) settle(s scan, window time.Duration) {
+	if !s.done {
+		return
+	}
+	edge := bson.Timestamp{T: uint32(max(s.at.Add(-window).Unix(), 0))}
+	if s.to.Compare(edge) < 0 {
+		edge = s.to
+	}
+	t.settled.upTo = later(t.settled.upTo, edge)
+	maps.DeleteFunc(t.settled.delivered, func(_ string, at bson.Timestamp) bool { return at.Compare(t.settled.upTo) < 0 })
+}
