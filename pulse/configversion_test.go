@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -308,53 +307,44 @@ func TestSettings_2_6_ASingleHandlerAdoptsBatches(t *testing.T) {
 	}
 }
 
-func TestSettings_2_6_OrderedAndVersion1AreNotAdoptedYet(t *testing.T) {
+func TestSettings_2_6_OrderAndExecutionVersionAreAdopted(t *testing.T) {
 	t.Parallel()
-	const (
-		ordered = "ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)"
-		version = "execution version 1 is not available yet: use ExecutionVersion(2) (in Echoes executionVersion=2)"
-	)
-	for name, test := range map[string]struct {
-		stored bson.M
-		reason string
-	}{
-		"ordered":   {bson.M{"ordered": true, "executionVersion": 1}, ordered},
-		"version 1": {bson.M{"executionVersion": 1}, version},
+	for name, stored := range map[string]bson.M{
+		"ordered":   {"configVersion": 9, "ordered": true, "executionVersion": 1},
+		"version 1": {"configVersion": 9, "ordered": false, "executionVersion": 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			problems := pulsetest.Recorder[string]{}
-			c, db := publisher(t, func(c *pulse.Config) { c.OnError = func(err error) { problems.Add(err.Error()) } })
-			topic := pulse.NewTopic[int]("t")
+			c, db := publisher(t)
+			handle := func(context.Context, *pulse.Event[int]) error { return nil }
 
 			// At the start.
-			test.stored["configVersion"] = 9
-			storeSubscription(t, db, "t", complete(test.stored))
-			_, err := topic.Subscribe(t.Context(), c, ignore[int], unordered()...)
-			is.Equal(problemsOf(t, err), []string{"topic t, group billing: the stored settings of configVersion 9 cannot be adopted: " + test.reason})
-			is.Equal(len(c.Subscriptions()), 0)
-			is.Equal(storedSubscription(t, db, "billing", "t").Lookup("configVersion").AsInt64(), int64(9))
+			storeSubscription(t, db, "t", complete(stored))
+			topic := pulse.NewTopic[int]("t")
+			sub, err := topic.Subscribe(t.Context(), c, handle, unordered()...)
+			is.NoErr(err)
+			is.Equal(sub.Info().Ordered, stored["ordered"])
+			is.Equal(sub.Info().ExecutionVersion, 1)
+			is.NoErr(second(topic.Publish(t.Context(), c, 1)))
+			ended(t, db, "billing", "t", "success", 1)
 
-			// While it runs: said once, and the work goes on with the settings in force.
-			seen := pulsetest.Recorder[int]{}
+			// While it runs: what was born before keeps its format.
 			other := pulse.NewTopic[int]("u")
-			sub, err := other.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[int]) error {
-				seen.Add(e.Data)
-				return nil
-			}, unordered()...)
+			sub, err = other.Subscribe(t.Context(), c, handle, unordered()...)
 			is.NoErr(err)
-			_, err = db.Collection("orionjs.pulse.subscriptions").UpdateOne(t.Context(), bson.D{{Key: "topic", Value: "u"}}, bson.D{{Key: "$set", Value: complete(test.stored)}})
-			is.NoErr(err)
-			got := problems.WaitFor(t, "the refusal", func(all []string) bool {
-				return slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "not adopted") })
-			})
-			is.Equal(got, []string{"pulse: consumer group billing, topic u: the stored settings of configVersion 9 are not adopted: " + test.reason})
-			is.Equal(sub.Info().ConfigVersion, 0)
 			is.NoErr(second(other.Publish(t.Context(), c, 1)))
-			seen.Wait(t, 1)
 			ended(t, db, "billing", "u", "v2-success", 1)
-			is.Equal(problems.Len(), 1)
+			_, err = db.Collection("orionjs.pulse.subscriptions").UpdateOne(t.Context(), bson.D{{Key: "topic", Value: "u"}}, bson.D{{Key: "$set", Value: complete(stored)}})
+			is.NoErr(err)
+			pulsetest.Eventually(t, "the settings are adopted", func(context.Context) error {
+				if got := sub.Info().ConfigVersion; got != 9 {
+					return fmt.Errorf("configVersion %d", got)
+				}
+				return nil
+			})
+			is.NoErr(second(other.Publish(t.Context(), c, 2)))
+			ended(t, db, "billing", "u", "success", 1)
 		})
 	}
 }

@@ -50,12 +50,12 @@ type outcome struct {
 var outcomes = []outcome{
 	{"an error", func() error { return errors.New("boom") }, "handler_error", "*errors.errorString", "boom", ""},
 	{"an error with a type", func() error { return quotaError{3} }, "handler_error", "pulse_test.quotaError", "3 left", ""},
-	{"a wrapped error", func() error { return fmt.Errorf("bill: %w", quotaError{3}) }, "handler_error", "*fmt.wrapError", "bill: 3 left", ""},
+	{"a wrapped error", func() error { return fmt.Errorf("bill: %w", quotaError{3}) }, "handler_error", "pulse_test.quotaError", "bill: 3 left", ""},
 	{"joined errors", func() error { return errors.Join(quotaError{1}, quotaError{2}) }, "handler_error", "*errors.joinError", "1 left\n2 left", ""},
 	{"a permanent error", func() error { return pulse.Permanent(quotaError{3}) }, "handler_error", "pulse_test.quotaError", "3 left", ""},
 	{"a decode error of the handler", func() error {
 		return fmt.Errorf("x: %w", &pulse.DecodeError{Topic: "t", EventID: "e", Err: errors.New("lines[0]: want int")})
-	}, "decode_error", "*fmt.wrapError", "x: pulse: topic t, event e: cannot decode the data: lines[0]: want int", ""},
+	}, "decode_error", "DecodeError", "x: pulse: topic t, event e: cannot decode the data: lines[0]: want int", ""},
 	{"a panic", func() error { panic("boom") }, "handler_error", "panic", "panic: boom", "retry_test.go"},
 	{"a panic with an error", func() error { panic(quotaError{3}) }, "handler_error", "panic", "panic: 3 left", "retry_test.go"},
 	{"a panic with nil", func() error { panic(nil) }, "handler_error", "panic", "panic: panic called with nil argument", "retry_test.go"},
@@ -65,7 +65,7 @@ var outcomes = []outcome{
 	{"a megabyte of text", func() error { return errors.New(strings.Repeat("é", 1<<20)) }, "handler_error", "*errors.errorString", strings.Repeat("é", 2048), ""},
 	{"text that is not UTF-8", func() error { return errors.New("a\xff\xfeb\x00c" + strings.Repeat("\xf0\x9f", 5000)) }, "handler_error", "*errors.errorString", "a\uFFFDb\x00c\uFFFD", ""},
 	{"an error whose methods panic", func() error { return &panickyError{} }, "handler_error", "*pulse_test.panickyError", "(the error's own Error method panicked", ""},
-	{"a wrapped error whose methods panic", func() error { return fmt.Errorf("x: %w", &panickyError{}) }, "handler_error", "*fmt.wrapError", "x: ", ""},
+	{"a wrapped error whose methods panic", func() error { return fmt.Errorf("x: %w", &panickyError{}) }, "handler_error", "*pulse_test.panickyError", "x: ", ""},
 	{"a typed nil", func() error { return (*emptyError)(nil) }, "handler_error", "*pulse_test.emptyError", "(the error's own Error method panicked", ""},
 	{"an error that cannot be compared", func() error { return listError{"a", "b"} }, "handler_error", "pulse_test.listError", "a, b", ""},
 }

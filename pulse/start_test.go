@@ -80,7 +80,6 @@ func TestStart_2_11_AllProblemsOfAllSubscriptionsAndNothingStored(t *testing.T) 
 	want := []string{
 		"topic differs, group billing: delivery: stored at-most-once, here at-least-once, both with configVersion 0: use the stored value, or raise ConfigVersion to change it for all replicas",
 		"topic differs, group billing: maxRetries: stored 7, here 3, both with configVersion 0: use the stored value, or raise ConfigVersion to change it for all replicas",
-		"topic ordered, group billing: the stored settings of configVersion 1 cannot be adopted: ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)",
 	}
 	is.Equal(problemsOf(t, c.Start(t.Context())), want)
 	is.Equal(problemsOf(t, c.Start(t.Context())), want) // it can be repeated

@@ -34,11 +34,9 @@ func TestSubscribe_2_3_IllegalOptions(t *testing.T) {
 		options   options
 		want      []string // none: legal
 	}{
-		// The defaults come in a later release (2.3, 2.7).
-		{"ordered by default", single, nil, []string{"ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)"}},
-		{"ordered", single, options{pulse.Ordered()}, []string{"ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)"}},
-		{"version 1 by default", single, options{pulse.Unordered()}, []string{"execution version 1 is not available yet: use ExecutionVersion(2) (in Echoes executionVersion=2)"}},
-		{"version 1", single, options{pulse.Unordered(), pulse.ExecutionVersion(1)}, []string{"execution version 1 is not available yet: use ExecutionVersion(2) (in Echoes executionVersion=2)"}},
+		{"defaults", single, nil, nil},
+		{"ordered", single, options{pulse.Ordered(), pulse.MaxConcurrency(1)}, nil},
+		{"version 1 unordered", single, options{pulse.Unordered(), pulse.ExecutionVersion(1), pulse.MaxConcurrency(9)}, nil},
 		// 2.7
 		{"version 2 without Unordered", single, options{pulse.ExecutionVersion(2)}, []string{"execution version 2 is unordered: add Unordered(), or remove ExecutionVersion(2)"}},
 		{"version 2 ordered", single, options{pulse.ExecutionVersion(2), pulse.Ordered()}, []string{"execution version 2 is unordered: add Unordered(), or remove ExecutionVersion(2)"}},
@@ -55,7 +53,6 @@ func TestSubscribe_2_3_IllegalOptions(t *testing.T) {
 		{"no concurrency", single, unordered(pulse.MaxConcurrency(0)), []string{"MaxConcurrency(0): must be at least 1"}},
 		{"more concurrency than workers", single, unordered(pulse.MaxConcurrency(100)), nil},
 		{"ordered concurrency", single, options{pulse.MaxConcurrency(2)}, []string{
-			"ordered delivery is not available yet: use Unordered() and ExecutionVersion(2) (in Echoes ordered=false executionVersion=2)",
 			"MaxConcurrency(2): ordered delivery runs one handler at a time; add Unordered(), or remove it",
 		}},
 		{"config version beyond exactness", single, unordered(pulse.ConfigVersion(1 << 53)), []string{"ConfigVersion 9007199254740992: must be at most 9007199254740991, the largest number that every client of the group reads exactly"}},
