@@ -114,6 +114,9 @@ type Func struct {
 	Go types.Type
 	// Content is how the type is decoded inside the function.
 	Content *Type
+	// Text says that strings are left to the type's UnmarshalText, and Content is
+	// for the form in which the driver stores the type.
+	Text bool
 	// Validate says that the type has a Validate method to call.
 	Validate bool
 

@@ -23,6 +23,7 @@ func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, p
 		out:      &Package{Types: pkg.Types, Declared: pkg.Declared()},
 		services: make(map[*types.Named]*Service),
 		topics:   make(map[*types.Named]map[string]token.Pos),
+		stored:   new(typeutil.Map),
 	}
 	r.checkPredeclared()
 	for _, l := range listeners {
@@ -50,6 +51,8 @@ type resolver struct {
 	// failed are structs that cannot be decoded because of their fields: those are
 	// reported once, while other types are reported wherever they are used.
 	failed typeutil.Map
+	// stored has the answers of storable.
+	stored *typeutil.Map
 	// depth is how deep the type being resolved is nested.
 	depth int
 	// misses counts what could not be decoded, reported or not.
