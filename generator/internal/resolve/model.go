@@ -33,6 +33,9 @@ type Service struct {
 	// Pointer says that the listeners are registered on the pointer.
 	Pointer   bool
 	Listeners []*Listener
+	// Embedded are paths to embedded services, whose own EchoesListeners the
+	// generated one would hide.
+	Embedded [][]string
 }
 
 // Shape says what a listener's method takes.
