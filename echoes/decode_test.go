@@ -2,6 +2,7 @@ package echoes
 
 import (
 	"errors"
+	"log/slog"
 	"math"
 	"net/netip"
 	"strconv"
@@ -273,8 +274,27 @@ func TestDecode_7_3_TextTypes(t *testing.T) {
 
 	_, err = DecodeParams(raw(t, 5), Text[netip.Addr])
 	is.Equal(err.Error(), "params: want string, got int32")
+	_, err = DecodeParams(raw(t, netip.MustParseAddr("10.0.0.1")), Text[netip.Addr])
+	is.Equal(err.Error(), "params: want string, got an empty document, as which the driver stores types without exported fields: publish them as text")
+	_, err = DecodeParams(raw(t, bson.D{{Key: "a", Value: 1}}), Text[netip.Addr])
+	is.Equal(err.Error(), "params: want string, got document")
 	_, err = DecodeParams(raw(t, "no"), Text[netip.Addr])
 	is.True(strings.HasPrefix(err.Error(), "params: "))
+
+	level := func(d *Decoder, p *slog.Level) {
+		if !TryText(d, p) {
+			IntOf(d, p)
+		}
+	}
+	for _, v := range []any{slog.LevelWarn, "WARN", 4.0} {
+		got, err := DecodeParams(raw(t, v), level)
+		is.NoErr(err)
+		is.Equal(got, slog.LevelWarn)
+	}
+	_, err = DecodeParams(raw(t, true), level)
+	is.Equal(err.Error(), "params: want int64, got bool")
+	_, err = DecodeParams(raw(t, "LOUD"), level)
+	is.True(strings.Contains(err.Error(), "LOUD"))
 
 	var fixed [16]byte
 	_, err = DecodeParams(raw(t, bson.Binary{Data: id[:]}), func(d *Decoder, _ *struct{}) { d.ByteArray(fixed[:]) })

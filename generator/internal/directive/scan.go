@@ -47,7 +47,7 @@ func Scan(file File, problems *diag.List) []Listener {
 			methods[fn.Doc] = fn
 		}
 		if fn.Name.Name == "EchoesListeners" {
-			registered[receiver(fn)] = true
+			registered[Receiver(fn)] = true
 		}
 	}
 	var out []Listener
@@ -58,7 +58,7 @@ func Scan(file File, problems *diag.List) []Listener {
 			d, kind := s.recognize(c, method != nil)
 			switch {
 			case kind == "":
-			case file.Ineffective != "" && method != nil && registered[receiver(method)]:
+			case file.Ineffective != "" && method != nil && registered[Receiver(method)]:
 			case file.Ineffective != "":
 				s.report(c.Pos(), fmt.Sprintf("//%s:%s has no effect: %s", d.Tool, d.Name, file.Ineffective), file.Fix)
 			case method == nil:
@@ -76,8 +76,8 @@ func Scan(file File, problems *diag.List) []Listener {
 	return out
 }
 
-// receiver returns the name of a method's type, as it is written.
-func receiver(method *ast.FuncDecl) string {
+// Receiver returns the name of a method's type, as it is written.
+func Receiver(method *ast.FuncDecl) string {
 	if len(method.Recv.List) == 0 {
 		return ""
 	}

@@ -107,6 +107,9 @@ func (e *emitter) function(f *resolve.Func) jen.Code {
 	default:
 		body = []jen.Code{e.into(c, at(e.local.ptr))}
 	}
+	if f.Text {
+		body = []jen.Code{jen.If(jen.Op("!").Add(e.echoes("TryText")).Call(jen.Id(e.local.dec), jen.Id(e.local.ptr))).Block(body...)}
+	}
 	if f.Validate {
 		body = append(body, e.d("Validate", jen.Id(e.local.ptr)))
 	}

@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -17,18 +18,39 @@ func (e *emitter) service(s *resolve.Service) []jen.Code {
 	if !s.Pointer {
 		recv = jen.Id(e.local.recv).Id(name)
 	}
-	method := jen.Func().Params(recv).Id("EchoesListeners").Params().Index().Add(e.echoes("Listener")).Block(
-		jen.Return(jen.Index().Add(e.echoes("Listener")).ValuesFunc(func(g *jen.Group) {
-			for _, l := range s.Listeners {
-				g.Line().Add(e.listener(l))
+	listeners := jen.Index().Add(e.echoes("Listener")).ValuesFunc(func(g *jen.Group) {
+		for _, l := range s.Listeners {
+			g.Line().Add(e.listener(l))
+		}
+		g.Line()
+	})
+	body := []jen.Code{jen.Return(listeners)}
+	if len(s.Embedded) > 0 {
+		body = []jen.Code{jen.Id(e.local.all).Op(":=").Add(listeners)}
+		for _, path := range s.Embedded {
+			inner := jen.Id(e.local.recv)
+			for _, step := range path {
+				inner = inner.Dot(step)
 			}
-			g.Line()
-		})),
-	)
+			body = append(body, jen.Id(e.local.all).Op("=").Append(
+				jen.Id(e.local.all), inner.Dot("EchoesListeners").Call().Op("...")))
+		}
+		body = append(body, jen.Return(jen.Id(e.local.all)))
+	}
+	method := jen.Func().Params(recv).Id("EchoesListeners").Params().Index().Add(e.echoes("Listener")).Block(body...)
+	doc := fmt.Sprintf("EchoesListeners returns the annotated methods of %s for echoes.New.", name)
+	if len(s.Embedded) > 0 {
+		doc = fmt.Sprintf("EchoesListeners returns the annotated methods of %s for echoes.New, and those of the\nservices embedded in it.", name)
+	}
 	return []jen.Code{
-		jen.Line().Commentf("EchoesListeners returns the annotated methods of %s for echoes.New.", name),
+		jen.Line().Add(comment(doc)),
 		method,
 	}
+}
+
+// comment writes a comment of several lines as line comments.
+func comment(text string) *jen.Statement {
+	return jen.Op("// " + strings.ReplaceAll(text, "\n", "\n// "))
 }
 
 var constructors = map[resolve.Shape]string{resolve.Plain: "On", resolve.Item: "OnItem", resolve.Items: "OnBatch"}

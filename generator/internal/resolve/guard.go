@@ -12,8 +12,7 @@ func (r *resolver) guard(named *types.Named) {
 	}
 	r.guarded.Set(named, true)
 	pkg := named.Obj().Pkg()
-	local := pkg == r.pkg.Types
-	if !local && (r.pkg.Module == nil || pkg == nil || !strings.HasPrefix(pkg.Path()+"/", r.pkg.Module.Path+"/")) {
+	if pkg == nil || !r.ours(pkg) {
 		return
 	}
 	s, ok := named.Underlying().(*types.Struct)
@@ -26,6 +25,11 @@ func (r *resolver) guard(named *types.Named) {
 		}
 	}
 	r.out.Guards = append(r.out.Guards, named)
+}
+
+// ours reports whether a package belongs to the module being generated for.
+func (r *resolver) ours(pkg *types.Package) bool {
+	return pkg == r.pkg.Types || r.pkg.Module != nil && strings.HasPrefix(pkg.Path()+"/", r.pkg.Module.Path+"/")
 }
 
 // writable reports whether generated code can write a type.

@@ -33,6 +33,9 @@ type Service struct {
 	// Pointer says that the listeners are registered on the pointer.
 	Pointer   bool
 	Listeners []*Listener
+	// Embedded are paths to embedded services, whose own EchoesListeners the
+	// generated one would hide.
+	Embedded [][]string
 }
 
 // Shape says what a listener's method takes.
@@ -114,6 +117,9 @@ type Func struct {
 	Go types.Type
 	// Content is how the type is decoded inside the function.
 	Content *Type
+	// Text says that strings are left to the type's UnmarshalText, and Content is
+	// for the form in which the driver stores the type.
+	Text bool
 	// Validate says that the type has a Validate method to call.
 	Validate bool
 

@@ -23,6 +23,7 @@ func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, p
 		out:      &Package{Types: pkg.Types, Declared: pkg.Declared()},
 		services: make(map[*types.Named]*Service),
 		topics:   make(map[*types.Named]map[string]token.Pos),
+		stored:   new(typeutil.Map),
 	}
 	r.checkPredeclared()
 	for _, l := range listeners {
@@ -30,6 +31,7 @@ func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, p
 	}
 	for _, s := range r.out.Services {
 		r.checkService(s)
+		r.embedded(s)
 	}
 	r.nameFuncs()
 	return r.out
@@ -50,6 +52,8 @@ type resolver struct {
 	// failed are structs that cannot be decoded because of their fields: those are
 	// reported once, while other types are reported wherever they are used.
 	failed typeutil.Map
+	// stored has the answers of storable.
+	stored *typeutil.Map
 	// depth is how deep the type being resolved is nested.
 	depth int
 	// misses counts what could not be decoded, reported or not.
@@ -116,20 +120,22 @@ func (r *resolver) add(l directive.Listener) {
 	})
 }
 
+// generatedMethod is the method that is generated for a service.
+const generatedMethod = "EchoesListeners"
+
 // checkService reports what stands in the way of the method that is generated
 // for a service.
 func (r *resolver) checkService(s *Service) {
-	const generated = "EchoesListeners"
-	obj, index, _ := types.LookupFieldOrMethod(s.Named, true, r.pkg.Types, generated)
+	obj, index, _ := types.LookupFieldOrMethod(s.Named, true, r.pkg.Types, generatedMethod)
 	if obj == nil || len(index) > 1 {
-		return // promoted from an embedded type: the generated one hides it
+		return // promoted from an embedded type: the generated one calls it
 	}
-	r.report(obj.Pos(), fmt.Sprintf("%s has its own %s, which is the name of the generated method", s.Named.Obj().Name(), generated),
+	r.report(obj.Pos(), fmt.Sprintf("%s has its own %s, which is the name of the generated method", s.Named.Obj().Name(), generatedMethod),
 		"rename it, or remove it if it was copied from generated code")
 }
 
 // predeclared are the names of the language that generated code uses.
-var predeclared = []string{"any", "bool", "byte", "error", "new", "make", "nil", "string", "true", "false", "uint64"}
+var predeclared = []string{"any", "bool", "byte", "error", "new", "make", "nil", "append", "string", "true", "false", "uint64"}
 
 // checkPredeclared refuses a package that gives one of the language's names
 // another meaning, instead of writing code that means something else.

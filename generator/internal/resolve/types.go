@@ -79,6 +79,7 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 		r.types.Set(t, out) // every type that contains itself does so through a name
 	}
 
+	text := isNamed && parsesText(named)
 	content := r.content(t, named, field)
 	if content == nil {
 		r.types.Delete(t)
@@ -90,11 +91,12 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	fn := out.Func
 	// The types of BSON itself have a Validate of another meaning.
 	validate := isNamed && content.Form != Method && ownMethod(named, "Validate", isValidate)
-	if fn == nil && (validate || needsFunc(content.Form)) {
+	text = text && content.Form != BSONValue && content.Form != BSONDocument && content.Name != textHelper
+	if fn == nil && (validate || text || needsFunc(content.Form)) {
 		fn = &Func{Go: t}
 	}
 	if fn != nil {
-		fn.Content, fn.Validate, fn.order = content, validate, order
+		fn.Content, fn.Validate, fn.Text, fn.order = content, validate, text, order
 		fn.hint = slices.Clone(r.hint[max(0, len(r.hint)-2):])
 		r.out.Funcs = append(r.out.Funcs, fn)
 	}
@@ -125,6 +127,9 @@ func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *
 		}
 		if out := r.selfDecoding(t, named); out != nil {
 			return out
+		}
+		if parsesText(named) && !r.storable(t, named) {
+			return &Type{Go: t, Form: Helper, Name: textHelper}
 		}
 	}
 	switch u := t.Underlying().(type) {
@@ -223,25 +228,6 @@ func (r *resolver) mapType(t types.Type, m *types.Map, field *types.Var) *Type {
 		}
 	}
 	return r.composite(t, Map, "[]", m.Elem(), field)
-}
-
-// selfDecoding is a type that decodes itself: from BSON, as the driver calls it,
-// or from text. Methods for text that an embedded type lends do not count: the
-// driver does not call them, and the other fields would be lost.
-func (r *resolver) selfDecoding(t types.Type, named *types.Named) *Type {
-	if _, isInterface := named.Underlying().(*types.Interface); isInterface {
-		return nil
-	}
-	bytes := types.NewSlice(types.Typ[types.Byte])
-	switch {
-	case methodMatches(named, "UnmarshalBSONValue", types.Typ[types.Byte], bytes):
-		return &Type{Go: t, Form: BSONValue}
-	case methodMatches(named, "UnmarshalBSON", bytes):
-		return &Type{Go: t, Form: BSONDocument}
-	case ownMethod(named, "UnmarshalText", func(s *types.Signature) bool { return takes(s, bytes) }):
-		return &Type{Go: t, Form: Helper, Name: "Text"}
-	}
-	return nil
 }
 
 // unsupported reports a type that cannot be decoded, with the way to it.

@@ -299,7 +299,7 @@ func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Cand
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Reading the events may have taken longer than the leases last: what was lost meanwhile must not start.
-	tasks = slices.DeleteFunc(tasks, func(t *task) bool { return t.lost })
+	tasks = slices.DeleteFunc(tasks, p.loseOverdue)
 	if err != nil || l.removed || p.closing {
 		p.handBack(tasks)
 	} else {

@@ -100,7 +100,9 @@ func (p *Pool) dispatch() {
 		if len(l.buffer) > 0 {
 			t := l.buffer[0]
 			l.buffer = l.buffer[1:]
-			p.start(t)
+			if !p.loseOverdue(t) {
+				p.start(t)
+			}
 			continue
 		}
 		p.slots++

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -289,4 +290,33 @@ func TestPool_4_1_LocalDeadlineNeedsNoNetwork(t *testing.T) {
 	defer p.mu.Unlock()
 	is.Equal(len(p.held), 0)   // no longer renewed
 	is.Equal(len(l.buffer), 0) // what waited never starts
+}
+
+// A frozen process wakes: the end of its running handler comes before the timers of what it had buffered.
+func TestPool_4_1_OverdueClaimsDoNotStart(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	p := newPool(t, 1)
+	reports := make(chan error, 10)
+	p.Report = func(err error) { reports <- err }
+	l := addLane(p, "t", 1, 3, time.Microsecond)
+	p.mu.Lock()
+	for _, c := range candidates(5, 0) {
+		overdue := p.newTask(l, c, "token", time.Now().Add(time.Hour))
+		overdue.deadline = time.Now().Add(-time.Second)
+		p.held[c.ID] = overdue
+		l.buffer = append(l.buffer, overdue)
+	}
+	tasks := l.buffer
+	p.running, l.running = 1, 1
+	p.slotFreed(l)
+	is.Equal(len(l.buffer), 0)
+	is.Equal(p.running, 0)
+	is.Equal(len(p.held), 0)
+	p.mu.Unlock()
+	for _, task := range tasks {
+		is.True(task.lost)
+		is.True(errors.Is(<-reports, delivery.ErrLockLost))
+		task.expiry.Stop()
+	}
 }

@@ -75,7 +75,7 @@ func (p *Pool) newTask(l *lane, c store.Candidate, token string, deadline time.T
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if clock.Until(t.deadline) <= 0 { // else it was renewed while the timer fired
-			p.lose(t, "it was not renewed in time")
+			p.lose(t, notRenewed)
 		}
 	})
 	return t
@@ -86,6 +86,9 @@ func (p *Pool) hold(tasks []*task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range tasks {
+		if t.lost {
+			continue // by its deadline, before it came here: it would be renewed for ever
+		}
 		// A delivery that we still hold under an older token was lost and won again. The older task
 		// must go: renewals match IDs and tokens crosswise and would keep it alive.
 		if older := p.held[t.ID]; older != nil {
@@ -142,6 +145,18 @@ func (p *Pool) lose(t *task, why string) {
 	}
 	go p.Report(p.lockLost(t, why)) // not under the lock: the user's code may call back
 }
+
+// loseOverdue tells whether the task is lost, and loses it if its deadline has passed: in a process that was
+// frozen, the timers fire when it wakes, and anything else may come before them. p.mu is held.
+func (p *Pool) loseOverdue(t *task) bool {
+	if clock.Until(t.deadline) <= 0 {
+		p.lose(t, notRenewed)
+	}
+	return t.lost
+}
+
+// notRenewed is why a lease ends by the local clock.
+const notRenewed = "it was not renewed in time"
 
 func (p *Pool) lockLost(t *task, why string) error {
 	return fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", t.lane.receiver.Topic, t.deliveryID(), t.attempt(), why, delivery.ErrLockLost)
