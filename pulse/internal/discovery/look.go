@@ -77,7 +77,7 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 		// settled while it is read.
 		s.done, s.at, s.to = true, read, to.Sequence
 	}
-	if err := l.store(ctx, t, deliveries, to, page, s); err != nil {
+	if stored, err := l.store(ctx, t, deliveries, to, page, s); err != nil || !stored {
 		return err
 	}
 	if len(deliveries) > 0 {
@@ -92,35 +92,36 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	return nil
 }
 
-// store stores the deliveries with the cursor, and draws the conclusions.
-func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDelivery, to store.Position, page []store.EventKey, s scan) error {
+// store stores the deliveries with the cursor, and draws the conclusions. It stores nothing when the lease is
+// another's, or some of the events have a delivery that was not known.
+func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDelivery, to store.Position, page []store.EventKey, s scan) (stored bool, err error) {
 	l.mu.Lock()
 	upTo := t.settled.upTo
 	l.mu.Unlock()
-	err := l.Store.Materialize(ctx, t.lease, deliveries, to, upTo)
+	err = l.Store.Materialize(ctx, t.lease, deliveries, to, upTo)
 	switch {
 	case errors.Is(err, store.ErrLeaseLost):
 		l.mu.Lock()
 		l.drop(t.receiver.Topic, t)
 		l.mu.Unlock()
-		return nil
+		return false, nil
 	case errors.Is(err, store.ErrDelivered):
 		// Another client, or an earlier try whose answer was lost, stored some: learn which, and repeat.
 		if err := l.resync(ctx, t); err != nil {
-			return err
+			return false, err
 		}
 		l.mu.Lock()
 		from := t.cursor.Sequence
 		l.mu.Unlock()
 		if err := l.learn(ctx, t, from, append(eventIDs(s.late), eventIDs(page)...)); err != nil {
 			t.uncertain = true
-			return err
+			return false, err
 		}
 		l.queue.Add(t.receiver.Topic)
-		return nil
+		return false, nil
 	case err != nil:
 		t.uncertain = true
-		return err
+		return false, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +132,7 @@ func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDeliv
 		}
 	}
 	t.settle(s, l.Window)
-	return nil
+	return true, nil
 }
 
 // close ends a look that found nothing. When it settled all of the topic, that is stored, so that nobody
@@ -144,7 +145,8 @@ func (l *Leader) close(ctx context.Context, t *term, s scan) error {
 	if !s.done || upTo.Compare(cursor.Sequence) < 0 || stored.Compare(upTo) >= 0 {
 		return nil
 	}
-	return l.store(ctx, t, nil, cursor, nil, scan{})
+	_, err := l.store(ctx, t, nil, cursor, nil, scan{})
+	return err
 }
 
 // resync reads the subscription again: the cursor, and what is settled.

@@ -64,18 +64,18 @@ func TestCut_3_3_Batches(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
-			known := map[string]bool{}
+			known := map[string]bson.Timestamp{}
 			for _, i := range c.known {
-				known[c.page[i].EventID] = true
+				known[c.page[i].EventID] = c.page[i].Sequence
 			}
-			deliveries, to, rest := l.cut("t", c.page, known, c.size > 1, c.size, c.more)
+			deliveries, to, rest := l.cut("t", c.page, known, store.V2, c.size > 1, c.size, c.more)
 			var sizes []int
 			last := store.Position{}
 			for _, d := range deliveries {
 				sizes = append(sizes, len(d.Events))
 				for _, k := range d.Events { // in order, none twice, none that is known
 					is.True(k.After(last))
-					is.True(!known[k.EventID])
+					is.True(known[k.EventID].IsZero())
 					last = k.Position
 				}
 			}
@@ -95,7 +95,7 @@ func TestCut_6_3_CursorNeverFallsBehindWhatIsDelivered(t *testing.T) {
 		page[i].Sequence = bson.Timestamp{T: 7, I: 1}
 	}
 	page[2].EventID = ""
-	_, to, _ := New(Config{}).cut("t", page, nil, true, 10, false)
+	_, to, _ := New(Config{}).cut("t", page, nil, store.V2, true, 10, false)
 	is.Equal(to, page[1].Position)
 }
 
@@ -133,8 +133,8 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) leader(lease time.Duration) *Leader {
 	return New(Config{
-		Store: f.store, Group: "billing", Owner: "go:test", Lease: lease,
-		Materialized: func(topic string) { f.told.Add(topic) },
+		Store: f.store, Group: "billing", Owner: "go:test", Lease: lease, Window: 10 * time.Second,
+		Materialized: func(topic string, _ store.Format) { f.told.Add(topic) },
 		Report:       func(err error) { f.reports.Add(err) },
 		Logger:       slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -270,8 +270,8 @@ func TestLook_3_2_UnknownCommit(t *testing.T) {
 			if happened { // the commit, but not what the leader does after it
 				page, _, err := f.store.EventsAfter(t.Context(), "t", term.cursor, 10, true)
 				is.NoErr(err)
-				deliveries, to, _ := l.cut("t", page[:10], nil, true, 10, true)
-				is.NoErr(f.store.Materialize(t.Context(), term.lease, deliveries, to))
+				deliveries, to, _ := l.cut("t", page[:10], nil, store.V2, true, 10, true)
+				is.NoErr(f.store.Materialize(t.Context(), term.lease, deliveries, to, bson.Timestamp{}))
 			}
 			term.uncertain = true // as after any error of Materialize
 			for range 3 {

@@ -79,7 +79,7 @@ func newFixture(t *testing.T, deliveries int, configure ...func(*options.ClientO
 func (f *fixture) claimAll(t *testing.T, n int) (won []store.Candidate, token string, deadline time.Time) {
 	t.Helper()
 	is := is.New(t)
-	due, _, _, err := f.Store.Candidates(t.Context(), "billing", "t", 100)
+	due, _, _, err := f.Store.Candidates(t.Context(), "billing", "t", store.V2, 100)
 	is.NoErr(err)
 	won, token, deadline, err = f.claim(t.Context(), due)
 	is.NoErr(err)
@@ -112,7 +112,7 @@ func TestAdmit_4_1_RunsWhatItHoldsAndBuffersTheRest(t *testing.T) {
 	is := is.New(t)
 	f := newFixture(t, 10)
 	won, token, deadline := f.claimAll(t, 2)
-	f.admit(t.Context(), f.lane, won, token, deadline)
+	f.admit(t.Context(), f.lane, f.lane.v2(), won, token, deadline)
 	f.settled(t) // each slot that became free took the next from the buffer
 	is.Equal(f.calls.Len(), 10)
 	for _, d := range f.stored(t) {
@@ -128,7 +128,7 @@ func TestAdmit_4_1_WhatWasLostWhileItsEventsWereReadDoesNotStart(t *testing.T) {
 	is := is.New(t)
 	f := newFixture(t, 6)
 	won, token, _ := f.claimAll(t, 2)
-	f.admit(t.Context(), f.lane, won, token, time.Now().Add(-time.Millisecond))
+	f.admit(t.Context(), f.lane, f.lane.v2(), won, token, time.Now().Add(-time.Millisecond))
 	f.settled(t)
 	is.Equal(f.calls.Len(), 0)
 	for _, err := range f.reports.Wait(t, 6) {
@@ -152,7 +152,7 @@ func TestAdmit_4_7_UnreadableEventsAreHandedBack(t *testing.T) {
 	won, token, deadline := f.claimAll(t, 2)
 	failing := pulsetest.NewFailPoint(t, f.db.Client())
 	failing.Set(pulsetest.Failure{AppName: name, Commands: []string{"find"}, ErrorCode: 13, Times: 1})
-	f.admit(t.Context(), f.lane, won, token, deadline)
+	f.admit(t.Context(), f.lane, f.lane.v2(), won, token, deadline)
 	f.settled(t)
 	is.Equal(f.calls.Len(), 0)
 	is.Equal(f.reports.Len(), 1)
@@ -163,7 +163,7 @@ func TestAdmit_4_7_UnreadableEventsAreHandedBack(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	is.Equal(f.slots, 0)
-	is.True(len(f.lane.dues) > 0) // and is looked at again, after a pause
+	is.True(len(f.lane.v2().dues) > 0) // and is looked at again, after a pause
 }
 
 // The database refuses outcomes for a while: none is lost, none is stored twice, and leases stay held.
@@ -175,7 +175,7 @@ func TestSettler_4_1_RepeatsUntilTheOutcomeIsStored(t *testing.T) {
 	won, token, deadline := f.claimAll(t, 4)
 	failing := pulsetest.NewFailPoint(t, f.db.Client())
 	failing.Set(pulsetest.Failure{AppName: name, Commands: []string{"update"}, ErrorCode: 13, Times: 3})
-	f.admit(t.Context(), f.lane, won, token, deadline)
+	f.admit(t.Context(), f.lane, f.lane.v2(), won, token, deadline)
 	f.settled(t)
 	is.Equal(f.reports.Len(), 3)
 	is.Equal(f.calls.Len(), 8)
@@ -192,7 +192,7 @@ func TestSettler_4_1_OlderOutcomeDoesNotPassForTheNewerClaims(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	f := newFixture(t, 2)
-	due, _, _, err := f.Store.Candidates(t.Context(), "billing", "t", 100)
+	due, _, _, err := f.Store.Candidates(t.Context(), "billing", "t", store.V2, 100)
 	is.NoErr(err)
 	_, oldToken, deadline, err := f.claim(t.Context(), due[:1])
 	is.NoErr(err)
@@ -201,7 +201,7 @@ func TestSettler_4_1_OlderOutcomeDoesNotPassForTheNewerClaims(t *testing.T) {
 	// Reaped, and due again; both are claimed under one new token.
 	_, err = f.db.Collection("p.deliveries").UpdateByID(t.Context(), due[0].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: delivery.StatusPending}, {Key: "attemptId", Value: "second"}}}})
 	is.NoErr(err)
-	due, _, _, err = f.Store.Candidates(t.Context(), "billing", "t", 100)
+	due, _, _, err = f.Store.Candidates(t.Context(), "billing", "t", store.V2, 100)
 	is.NoErr(err)
 	won, newToken, deadline, err := f.claim(t.Context(), due)
 	is.NoErr(err)

@@ -1,0 +1,154 @@
+package pulse_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/matryer/is"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/pulsetest"
+)
+
+// subscribeAs subscribes all clients of the group as single or batch receivers, and records the numbers of
+// the events.
+func subscribeAs(t *testing.T, g *group, batch bool, topic pulse.Topic[order]) *pulsetest.Recorder[int] {
+	t.Helper()
+	is := is.New(t)
+	seen := &pulsetest.Recorder[int]{}
+	for _, c := range g.clients {
+		var err error
+		if batch {
+			_, err = topic.SubscribeBatch(t.Context(), c, 10, func(_ context.Context, es []*pulse.Event[order]) error {
+				for _, e := range es {
+					seen.Add(e.Data.Number)
+				}
+				return nil
+			})
+		} else {
+			_, err = topic.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[order]) error {
+				seen.Add(e.Data.Number)
+				return nil
+			}, unordered()...)
+		}
+		is.NoErr(err)
+	}
+	return seen
+}
+
+// eachOnce checks that the numbers below n were seen, each once.
+func eachOnce(t *testing.T, seen []int, n int) {
+	t.Helper()
+	times := make([]int, n)
+	for _, number := range seen {
+		times[number]++
+	}
+	for number, count := range times {
+		if count != 1 {
+			t.Errorf("event %d was handled %d times", number, count)
+		}
+	}
+}
+
+// Events of several publishers become visible in another order than they were numbered: none may fall
+// behind the cursor for good.
+func TestLookBack_3_5_ManyPublishersAtOnce(t *testing.T) {
+	everySetup(t, func(t *testing.T, g *group) {
+		for _, batch := range []bool{false, true} {
+			t.Run(fmt.Sprint("batch=", batch), func(t *testing.T) {
+				is := is.New(t)
+				const publishers, each = 24, 25
+				topic := pulse.NewTopic[order](fmt.Sprint("order.created.", batch))
+				seen := subscribeAs(t, g, batch, topic)
+				all, ctx := errgroup.WithContext(t.Context())
+				for p := range publishers {
+					c := g.clients[p%len(g.clients)]
+					all.Go(func() error {
+						for i := range each {
+							if _, err := topic.Publish(ctx, c, order{Number: p*each + i}); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+				}
+				is.NoErr(all.Wait())
+				eachOnce(t, seen.Wait(t, publishers*each), publishers*each)
+			})
+		}
+	})
+}
+
+// insertForeign inserts an event as a foreign writer does that lets the server number it at once, inside a
+// transaction of its own.
+func insertForeign(ctx context.Context, g *group, topic string, number int) error {
+	_, err := g.db.Collection("orionjs.pulse.events").InsertOne(ctx, bson.D{
+		{Key: "_id", Value: uuid.NewString()}, {Key: "topic", Value: topic}, {Key: "data", Value: order{Number: number}},
+		{Key: "createdAt", Value: time.Now()}, {Key: "sequence", Value: bson.Timestamp{}},
+	})
+	return err
+}
+
+// The event is numbered when the transaction writes it and visible when it commits, while the cursor goes on.
+func TestLookBack_3_5_TransactionHeldOpen(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []bool{false, true} {
+		t.Run(fmt.Sprint("batch=", batch), func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			g := newGroup(t, setup{streams: false, clients: 2}) // the test server holds streams back meanwhile
+			topic := pulse.NewTopic[order]("order.created")
+			seen := subscribeAs(t, g, batch, topic)
+			is.NoErr(second(topic.Publish(t.Context(), g.clients[0], order{Number: 0})))
+			seen.Wait(t, 1)
+			session, err := g.db.Client().StartSession()
+			is.NoErr(err)
+			defer session.EndSession(context.Background())
+			err = mongo.WithSession(t.Context(), session, func(ctx context.Context) error {
+				if err := session.StartTransaction(); err != nil {
+					return err
+				}
+				if err := insertForeign(ctx, g, topic.Name(), 1); err != nil {
+					return err
+				}
+				for i := range 20 {
+					if _, err := topic.Publish(t.Context(), g.clients[0], order{Number: 2 + i}); err != nil {
+						return err
+					}
+					seen.Wait(t, 2+i) // consumed, and the cursor moved on
+				}
+				return session.CommitTransaction(ctx)
+			})
+			is.NoErr(err)
+			eachOnce(t, seen.Wait(t, 22), 22)
+		})
+	}
+}
+
+// When all is settled, a poll does not look behind the cursor any more, and successes may be deleted.
+func TestLookBack_3_5_IdleTopicsSettle(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	config := fast(db)
+	config.LookBack = time.Second
+	g := &group{db: db, clients: []*pulse.Client{newClient(t, db, config)}}
+	topic := pulse.NewTopic[order]("order.created")
+	seen := subscribeAs(t, g, false, topic)
+	is.NoErr(second(topic.Publish(t.Context(), g.clients[0], order{})))
+	seen.Wait(t, 1)
+	pulsetest.Eventually(t, "the subscription is settled up to its cursor", func(ctx context.Context) error {
+		sub := storedSubscription(t, db, "billing", topic.Name())
+		settled, cursor := sub.Lookup("settledSequence"), sub.Lookup("cursorSequence")
+		if !settled.Equal(cursor) {
+			return fmt.Errorf("settled %v, cursor %v", settled, cursor)
+		}
+		return nil
+	})
+}
