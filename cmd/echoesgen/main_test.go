@@ -55,8 +55,8 @@ func main() {
 }
 `
 
-const printed = `order.created event 1 main.go:23
-order.shipped batch 3 main.go:26
+const printed = `order.created event 1 main.go:22
+order.shipped batch 3 main.go:25
 {ID:a Lines:[{Price:2} {Price:1.5}]} <nil>
 {ID: Lines:[]} lines[0].price: want float64, got string
 `

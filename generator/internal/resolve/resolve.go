@@ -98,7 +98,7 @@ func (r *resolver) add(l directive.Listener) {
 	if !ok {
 		return
 	}
-	at := r.at(l.Decl.Pos())
+	at := r.at(l.Pos)
 	r.param = r.at(l.Decl.Type.Params.List[len(l.Decl.Type.Params.List)-1].Type.Pos())
 	r.path = []string{r.short(core(param))}
 	r.hint = []string{l.Decl.Name.Name + "Params"}
