@@ -183,9 +183,8 @@ func TestRun_7_4_Statuses(t *testing.T) {
 	is.Equal(status, 1)
 	is.Equal(stdout, "")
 	is.Equal(stderr, `main.go:22:1: unknown directive //echoes:evnt (did you mean //echoes:event?)
-main.go:25:1: a batch needs batchSize (add batchSize=100, or another positive number)
 main.go:25:36: unknown key batchsize (did you mean batchSize?)
-echoesgen: 3 problems, nothing was written
+echoesgen: 2 problems, nothing was written
 `)
 	after, err := os.ReadFile(filepath.Join(r.dir, "echoes_gen.go"))
 	is.NoErr(err)

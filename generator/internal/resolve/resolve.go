@@ -90,7 +90,7 @@ func (r *resolver) add(l directive.Listener) {
 		at := r.at(pos)
 		r.report(l.TopicPos, fmt.Sprintf("%s handles topic %s twice, first at %s:%d", m.recv.Obj().Name(), l.Topic, filepath.Base(at.Filename), at.Line),
 			"one topic has one listener: give this one another topic=, or merge the methods")
-	} else {
+	} else if l.Topic != "" {
 		first[l.Topic] = l.TopicPos
 	}
 
