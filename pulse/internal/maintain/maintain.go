@@ -132,11 +132,13 @@ func (m *Maintainer) mendOnce(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	mended := 0
+	var problems error
 	for _, u := range undated {
 		done, err := m.Store.Mend(ctx, u, m.HistoryRetention)
-		if err != nil {
+		if ctx.Err() != nil {
 			return false, err
 		}
+		problems = errors.Join(problems, err)
 		if !done {
 			continue
 		}
@@ -146,7 +148,7 @@ func (m *Maintainer) mendOnce(ctx context.Context) (more bool, err error) {
 			m.Due(u.Topic, m.Store.Now())
 		}
 	}
-	return len(undated) == reapBatch && mended > 0, nil
+	return len(undated) == reapBatch && mended > 0, problems
 }
 
 // cleanupOnce deletes a batch of each topic's successes behind the cursor. With a history retention only

@@ -57,24 +57,12 @@ func readExpired(raw bson.Raw) Expired {
 	f := parse(raw)
 	e := Expired{ID: f.str("_id"), Topic: f.str("topic")}
 	e.Attempt, _ = f.int("attempt")
-	var token any // nil matches null and absent
-	if v, ok := f["lockToken"]; ok {
-		token = v
-	}
-	e.fence = bson.D{
-		{Key: "_id", Value: f["_id"]},
-		{Key: "status", Value: delivery.StatusProcessing},
-		{Key: "lockToken", Value: token},
-	}
+	e.fence = bson.D{f.fence("_id"), {Key: "status", Value: delivery.StatusProcessing}, f.fence("lockToken")}
 	if _, ok := f.date("lockedUntil"); ok {
 		// Decided again by the server: a heartbeat between the read and this write wins.
 		e.fence = append(e.fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	} else {
-		var until any
-		if v, ok := f["lockedUntil"]; ok {
-			until = v
-		}
-		e.fence = append(e.fence, bson.E{Key: "lockedUntil", Value: until})
+		e.fence = append(e.fence, f.fence("lockedUntil"))
 	}
 	return e
 }
@@ -116,7 +104,7 @@ func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, 
 	defer cancel()
 	cursor, err := s.deliveries.Find(find, filter,
 		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	ids, err := readAll(find, cursor, err, func(raw bson.Raw) bson.RawValue { return parse(raw)["_id"] })
+	ids, err := readAll(find, cursor, err, func(raw bson.Raw) any { return parse(raw).any("_id") })
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
