@@ -36,7 +36,8 @@ type Config struct {
 	// Tags are build tags to apply while loading.
 	Tags []string
 	// Check compares only: nothing is written, and the result says which files
-	// would change.
+	// would change. Positions of listeners and line ends do not count: a file that
+	// differs in them alone is up to date.
 	Check bool
 	// Env is the environment of the go command, in the form of os.Environ.
 	// Default: that of the process.
@@ -131,7 +132,11 @@ func Generate(cfg Config) (Result, error) {
 			continue
 		}
 		files = append(files, file)
-		result.Files = append(result.Files, File{diag.Relative(cfg.Dir, file.Path), file.Status()})
+		status := file.Status()
+		if cfg.Check && file.UpToDate() {
+			status = Unchanged
+		}
+		result.Files = append(result.Files, File{diag.Relative(cfg.Dir, file.Path), status})
 	}
 	if cfg.Check {
 		return result, nil
@@ -196,7 +201,7 @@ func read(cfg Config) (*run, error) {
 		out := &pkg{Package: p}
 		r.packages = append(r.packages, out)
 		if p.Old.Foreign && (len(listeners) > 0 || p.Broken) {
-			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", load.GeneratedFile), "rename the file")
+			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", load.GeneratedFile), "rename it, or delete it")
 		}
 		if p.Old.Err != nil {
 			return nil, fmt.Errorf("reading the generated file: %w", p.Old.Err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/matryer/is"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
@@ -218,27 +220,30 @@ func TestClose_2_9_DuringStartAndSubscribe(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			db := pulsetest.Database(t)
-			wire, commands := pulsetest.NewProxy(t), pulsetest.NewCommandMonitor()
-			shared := pulsetest.Client(t, wire.Use, commands.Watch)
+			wire := pulsetest.NewProxy(t)
+			var sent, failed pulsetest.Recorder[string]
+			shared := pulsetest.Client(t, wire.Use, func(o *options.ClientOptions) {
+				o.SetMonitor(&event.CommandMonitor{
+					Started: func(_ context.Context, e *event.CommandStartedEvent) { sent.Add(e.CommandName) },
+					Failed:  func(_ context.Context, e *event.CommandFailedEvent) { failed.Add(e.Failure.Error()) },
+				})
+			})
 			is.NoErr(shared.Ping(t.Context(), nil))
 			config := fast(db)
 			config.ManualStart, config.DisableChangeStreams = test.manual, true
 			c, err := pulse.New(t.Context(), shared, config)
 			is.NoErr(err)
 			wire.BlackHole() // nothing is refused, nothing is answered
-			commands.Reset()
+			before := sent.Len()
 			called := make(chan error, 1)
 			go func() { called <- test.call(context.Background(), c) }()
-			pulsetest.Eventually(t, "a command on its way", func(context.Context) error {
-				if commands.Count() == 0 {
-					return errors.New("none")
-				}
-				return nil
-			})
+			sent.Wait(t, before+1)
 			is.NoErr(await(t, "the end of Close", closing(t.Context(), c)))
 			is.True(errors.Is(await(t, "the interrupted call", called), pulse.ErrClosed))
-			is.Equal(len(c.Subscriptions()), 0)
+			failures := failed.Values()
 			wire.Restore()
+			is.True(strings.Contains(failures[len(failures)-1], context.Canceled.Error())) // it did not end by its own deadline
+			is.Equal(len(c.Subscriptions()), 0)
 		})
 	}
 }

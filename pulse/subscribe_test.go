@@ -7,13 +7,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/matryer/is"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
@@ -393,20 +396,45 @@ func TestSubscribe_2_8_ARestartResumesTheCursor(t *testing.T) {
 	is.Equal(seen.Len(), 3)
 }
 
+// together holds the first commands of a name back until there are n of them: all of them are based on what
+// was stored before any of them.
+func together(n int, command string) func(*options.ClientOptions) {
+	var arrived atomic.Int32
+	all := make(chan struct{})
+	return func(o *options.ClientOptions) {
+		o.SetMonitor(&event.CommandMonitor{Started: func(ctx context.Context, e *event.CommandStartedEvent) {
+			if e.CommandName != command {
+				return
+			}
+			if arrived.Add(1) == int32(n) {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-ctx.Done():
+			}
+		}})
+	}
+}
+
 func TestSubscribe_2_8_TwentyReplicasCreateOneSubscription(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	db := pulsetest.Database(t)
-	shared := pulsetest.Client(t)
+	shared := pulsetest.Client(t, together(20, "insert"))
 	topic := pulse.NewTopic[int]("t")
 	seen := pulsetest.Recorder[int]{}
-	var all sync.WaitGroup
-	for range 20 {
+	clients := make([]*pulse.Client, 20)
+	for i := range clients {
 		config := fast(db)
 		config.PollInterval = time.Second // twenty at once; the change streams carry the news
 		c, err := pulse.New(t.Context(), shared, config)
 		is.NoErr(err)
 		defer func() { is.NoErr(c.Close(context.Background())) }()
+		clients[i] = c
+	}
+	var all sync.WaitGroup
+	for _, c := range clients {
 		all.Go(func() {
 			_, err := topic.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[int]) error {
 				seen.Add(e.Data)

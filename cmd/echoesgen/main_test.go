@@ -55,8 +55,8 @@ func main() {
 }
 `
 
-const printed = `order.created event 1 main.go:23
-order.shipped batch 3 main.go:26
+const printed = `order.created event 1 main.go:22
+order.shipped batch 3 main.go:25
 {ID:a Lines:[{Price:2} {Price:1.5}]} <nil>
 {ID: Lines:[]} lines[0].price: want float64, got string
 `
@@ -183,9 +183,8 @@ func TestRun_7_4_Statuses(t *testing.T) {
 	is.Equal(status, 1)
 	is.Equal(stdout, "")
 	is.Equal(stderr, `main.go:22:1: unknown directive //echoes:evnt (did you mean //echoes:event?)
-main.go:25:1: a batch needs batchSize (add batchSize=100, or another positive number)
 main.go:25:36: unknown key batchsize (did you mean batchSize?)
-echoesgen: 3 problems, nothing was written
+echoesgen: 2 problems, nothing was written
 `)
 	after, err := os.ReadFile(filepath.Join(r.dir, "echoes_gen.go"))
 	is.NoErr(err)

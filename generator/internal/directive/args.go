@@ -18,7 +18,7 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 		return
 	}
 	given := make(map[Key]Setting)
-	bad := make(map[Key]bool)
+	bad := make(map[Key]bool) // keys whose value is not known because of a problem
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if strings.HasPrefix(arg.Arg, "//") || strings.HasPrefix(arg.Arg, "/*") || strings.HasPrefix(arg.Arg, "#") {
@@ -27,7 +27,7 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 		}
 		name, value, hasValue := strings.Cut(arg.Arg, "=")
 		if !hasValue || name == "" || value == "" {
-			key, used := s.malformed(args[i:], name)
+			key, used := s.malformed(args, i, name)
 			bad[key] = true
 			i += used - 1
 			continue
@@ -40,7 +40,7 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 				i++
 				value += " " + args[i].Arg
 			}
-			plain := strings.Trim(value, quote)
+			plain := strings.ReplaceAll(value, quote, "")
 			fix := fmt.Sprintf("write %s=%s", name, plain)
 			if strings.Contains(plain, " ") {
 				fix = fmt.Sprintf("a quote encloses key and value: write %q", name+"="+plain)
@@ -48,8 +48,18 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 			s.report(arg.Pos, fmt.Sprintf("%s: the value is quoted", name), fix)
 			continue
 		}
+		if joined := separator.FindAllStringSubmatch(value, -1); joined != nil {
+			bad[Key(name)] = true
+			for _, m := range joined {
+				bad[Key(strings.TrimSuffix(m[1], "="))] = true
+			}
+			s.report(arg.Pos, fmt.Sprintf("%s holds further settings: %s", name, value),
+				"only blanks separate settings: write "+separator.ReplaceAllString(arg.Arg, " $1"))
+			continue
+		}
 		key, read, ok := s.findKey(arg.Pos, name, l.Kind)
 		if !ok {
+			bad[key] = true
 			continue
 		}
 		if first, twice := given[key]; twice {
@@ -77,19 +87,22 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 			l.Settings = append(l.Settings, setting)
 		}
 	}
+	if bad[Topic] {
+		l.Topic = ""
+	}
 }
 
-// malformed reports an argument that is not key=value. It returns the key that
+// malformed reports argument i, which is not key=value. It returns the key that
 // it was meant to set, if that is clear, and how many of the arguments it was
 // spread over by blanks.
-func (s *scanner) malformed(args []ast.DirectiveArg, name string) (Key, int) {
-	arg := args[0]
+func (s *scanner) malformed(args []ast.DirectiveArg, i int, name string) (Key, int) {
+	arg := args[i]
 	name, _, _ = strings.Cut(name, ":")
 	for _, k := range keys {
 		if !strings.EqualFold(name, string(k.key)) {
 			continue
 		}
-		value, used := spread(args, name)
+		value, used := spread(args[i:], name)
 		if value == "" {
 			value = "VALUE"
 		}
@@ -97,6 +110,9 @@ func (s *scanner) malformed(args []ast.DirectiveArg, name string) (Key, int) {
 		return k.key, used
 	}
 	switch {
+	case i > 0 && strings.HasPrefix(args[i-1].Arg, string(Topic)+"=") && !strings.Contains(arg.Arg, "="):
+		s.report(arg.Pos, fmt.Sprintf("%q is not key=value", arg.Arg), fmt.Sprintf("write %q if it belongs to the topic", args[i-1].Arg+" "+arg.Arg))
+		return Topic, 1
 	case strings.HasPrefix(arg.Arg, "="):
 		s.report(arg.Pos, fmt.Sprintf("%q has no key", arg.Arg), "write key=value without blanks")
 	case strings.HasSuffix(arg.Arg, "="):
@@ -131,6 +147,8 @@ func spread(args []ast.DirectiveArg, name string) (value string, used int) {
 	return "", min(len(args), 1)
 }
 
+// findKey returns a key and how its value is read. After a problem ok is false,
+// and the key is the one that was probably meant.
 func (s *scanner) findKey(pos token.Pos, name string, kind Kind) (Key, func(string) (any, *problem), bool) {
 	for _, k := range keys {
 		if string(k.key) != name {
@@ -148,8 +166,8 @@ func (s *scanner) findKey(pos token.Pos, name string, kind Kind) (Key, func(stri
 	}
 	if near, ok := diag.Nearest(name, keyNames()); ok {
 		s.report(pos, fmt.Sprintf("unknown key %s", name), fmt.Sprintf("did you mean %s?", near))
-	} else {
-		s.report(pos, fmt.Sprintf("unknown key %s", name), "the keys are "+strings.Join(keyNames(), ", "))
+		return Key(near), nil, false
 	}
+	s.report(pos, fmt.Sprintf("unknown key %s", name), "the keys are "+strings.Join(keyNames(), ", "))
 	return "", nil, false
 }

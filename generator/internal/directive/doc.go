@@ -32,7 +32,8 @@ type Listener struct {
 	Decl *ast.FuncDecl
 	// Pos is where the directive begins.
 	Pos token.Pos
-	// Topic is the topic= value, or the one derived from the method's name.
+	// Topic is the topic= value, or the one derived from the method's name. It is
+	// empty when a problem keeps it from being known.
 	// TopicPos is where it stands.
 	Topic    string
 	TopicPos token.Pos

@@ -61,14 +61,14 @@ func (s *scanner) onDecl(decl ast.Decl) (what, fix string) {
 			return fmt.Sprintf("stands above the function %s, which has no receiver", d.Name.Name), "a listener is a method of a service struct: give it a receiver"
 		}
 	case *ast.GenDecl:
-		return fmt.Sprintf("stands above a %s declaration", d.Tok), aboveMethod
+		return "stands above " + declaration(d), aboveMethod
 	}
 	return "is misplaced", aboveMethod
 }
 
 // inside is a directive within a type, var, const or import declaration.
 func (s *scanner) inside(d *ast.GenDecl, c *ast.Comment) (what, fix string) {
-	what, fix = fmt.Sprintf("stands in a %s declaration", d.Tok), aboveMethod
+	what, fix = "stands in "+declaration(d), aboveMethod
 	ast.Inspect(d, func(n ast.Node) bool {
 		if n == nil || !within(c, n.Pos(), n.End()) {
 			return n == d
@@ -85,6 +85,13 @@ func (s *scanner) inside(d *ast.GenDecl, c *ast.Comment) (what, fix string) {
 		return true
 	})
 	return what, fix
+}
+
+func declaration(d *ast.GenDecl) string {
+	if d.Tok == token.IMPORT {
+		return "an import declaration"
+	}
+	return fmt.Sprintf("a %s declaration", d.Tok)
 }
 
 // trails reports whether code ends on the line of the comment.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"strings"
 
 	"github.com/orionjs/orion-go/generator/internal/diag"
 )
@@ -57,6 +58,8 @@ func Scan(file File, problems *diag.List) []Listener {
 		for _, c := range group.List {
 			d, kind := s.recognize(c, method != nil)
 			switch {
+			case kind == "" && first != nil && onlySettings(strings.TrimPrefix(c.Text, "//")):
+				s.report(c.Pos(), "settings on a line of their own have no effect", "a directive is one line: move them to the end of the line with //echoes:"+string(first.Kind))
 			case kind == "":
 			case file.Ineffective != "" && method != nil && registered[Receiver(method)]:
 			case file.Ineffective != "":

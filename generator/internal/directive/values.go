@@ -3,6 +3,7 @@ package directive
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -80,11 +81,16 @@ func multiplier(s string) (any, *problem) {
 	return f, nil
 }
 
+// durationForm matches what can only be wrong as a duration by its length.
+var durationForm = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+
 func duration(s string) (any, *problem) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil && isNumber(s):
 		return nil, &problem{fmt.Sprintf("%s has no unit", s), fmt.Sprintf("write %ss or %sms", s, s)}
+	case err != nil && durationForm.MatchString(s):
+		return nil, &problem{fmt.Sprintf("%s is too long", s), "durations end at 2562047h"}
 	case err != nil:
 		return nil, &problem{fmt.Sprintf("want a duration, got %q", s), "write it like 500ms, 5s or 1m30s"}
 	case d < 0:

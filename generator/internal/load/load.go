@@ -126,8 +126,8 @@ func Load(cfg Config, problems *diag.List) (*Set, error) {
 		}
 		set.Packages = append(set.Packages, newPackage(p, problems))
 	}
-	if len(set.Packages) == 0 {
-		return nil, fmt.Errorf("no package of this module matches %s", strings.Join(cfg.Patterns, " "))
+	if err := unmatched(cfg, pkgs, len(set.Packages)); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(set.Packages, func(a, b *Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
 	return set, nil

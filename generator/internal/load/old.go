@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/tools/go/packages"
 )
@@ -23,14 +25,17 @@ type Old struct {
 	Content []byte
 	// Ours says that the file has the generator's header.
 	Ours bool
-	// Foreign says that the file was written by hand or by another tool: it
-	// parses and lacks the generator's header. It must not be replaced.
+	// Foreign says that somebody else's work stands under the name: text without
+	// the generator's header, or a folder. It must not be replaced.
 	Foreign bool
 	// Err is why the file could not be read.
 	Err error
 }
 
 func readOld(path string) Old {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return Old{Foreign: true}
+	}
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Old{}
@@ -41,24 +46,31 @@ func readOld(path string) Old {
 	return Old{Exists: true, Content: content, Ours: hasHeader(content), Foreign: foreign(content)}
 }
 
-// foreign reports whether content is somebody's work. A file that does not
-// parse, such as one with conflict markers where the header was, holds nothing
-// that the compiler would accept, and is replaced.
+// foreign reports whether content is somebody's work. That need not parse: only
+// what a merge or a broken disk can leave of a generated file without its header
+// is replaced, which is conflict markers, bytes that are no text, and nothing.
 func foreign(content []byte) bool {
-	if len(bytes.TrimSpace(content)) == 0 || hasHeader(content) {
-		return false
-	}
-	_, err := parser.ParseFile(token.NewFileSet(), GeneratedFile, content, parser.SkipObjectResolution)
-	return err == nil
+	text := len(bytes.TrimSpace(content)) > 0 && utf8.Valid(content) && bytes.IndexByte(content, 0) < 0
+	return text && !hasHeader(content) && !conflict.Match(content)
 }
 
+var conflict = regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>)( |\r?$)`)
+
+// hasHeader reports whether the generator's header stands above the package
+// clause, as a comment and not as text that quotes it.
 func hasHeader(content []byte) bool {
-	for line := range bytes.Lines(content) {
-		if string(bytes.TrimSpace(line)) == Header {
+	var s scanner.Scanner
+	file := token.NewFileSet().AddFile(GeneratedFile, -1, len(content))
+	s.Init(file, content, nil, scanner.ScanComments)
+	for {
+		_, tok, text := s.Scan()
+		switch {
+		case tok == token.COMMENT && strings.TrimRight(text, " \t\r") == Header:
 			return true
+		case tok == token.PACKAGE, tok == token.EOF:
+			return false
 		}
 	}
-	return false
 }
 
 // obstructing returns the generated files that keep the go command from listing

@@ -60,7 +60,7 @@ type Listener struct {
 	NoResult bool
 	// Params is the P of the signature, and how it is decoded.
 	Params *Type
-	// Position is "file.go:line" of the method.
+	// Position is "file.go:line" of the directive.
 	Position string
 }
 

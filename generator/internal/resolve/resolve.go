@@ -90,7 +90,7 @@ func (r *resolver) add(l directive.Listener) {
 		at := r.at(pos)
 		r.report(l.TopicPos, fmt.Sprintf("%s handles topic %s twice, first at %s:%d", m.recv.Obj().Name(), l.Topic, filepath.Base(at.Filename), at.Line),
 			"one topic has one listener: give this one another topic=, or merge the methods")
-	} else {
+	} else if l.Topic != "" {
 		first[l.Topic] = l.TopicPos
 	}
 
@@ -98,7 +98,7 @@ func (r *resolver) add(l directive.Listener) {
 	if !ok {
 		return
 	}
-	at := r.at(l.Decl.Pos())
+	at := r.at(l.Pos)
 	r.param = r.at(l.Decl.Type.Params.List[len(l.Decl.Type.Params.List)-1].Type.Pos())
 	r.path = []string{r.short(core(param))}
 	r.hint = []string{l.Decl.Name.Name + "Params"}

@@ -32,6 +32,10 @@ func (m *method) fullName(name string) string {
 // done.
 func (r *resolver) method(l directive.Listener) *method {
 	decl := l.Decl
+	if decl.Name.Name == "_" {
+		r.report(decl.Name.Pos(), "nothing can call the method _", "give it a name")
+		return nil
+	}
 	if errs := r.set.TypeErrorsIn(decl.Pos(), decl.Type.End()); len(errs) > 0 {
 		for _, e := range errs {
 			r.problems.Add(e.Pos, e.Message, mustCompile)

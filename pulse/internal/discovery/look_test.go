@@ -107,7 +107,7 @@ func TestPageLimit_3_3_HoldsWholeBatches(t *testing.T) {
 	}
 }
 
-// leaders are clients of one group over one database, each with its own leader of the topic "t".
+// fixture is a database in which leaders of one group compete for the topic "t"; the test takes each step.
 type fixture struct {
 	db      *mongo.Database
 	store   *store.Store

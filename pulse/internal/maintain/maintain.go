@@ -162,11 +162,13 @@ func (m *Maintainer) mendOnce(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	mended := 0
+	var problems error
 	for _, u := range undated {
 		done, err := m.Store.Mend(ctx, u, m.HistoryRetention)
-		if err != nil {
+		if ctx.Err() != nil {
 			return false, err
 		}
+		problems = errors.Join(problems, err)
 		if !done {
 			continue
 		}
@@ -176,7 +178,7 @@ func (m *Maintainer) mendOnce(ctx context.Context) (more bool, err error) {
 			m.Due(u.Topic, store.V2, m.Store.Now())
 		}
 	}
-	return len(undated) == reapBatch && mended > 0, nil
+	return len(undated) == reapBatch && mended > 0, problems
 }
 
 // repairOnce finishes version 1 steps that a crash left half done. It does so for all topics that this

@@ -30,6 +30,20 @@ func (f fields) has(key string) bool {
 	return ok
 }
 
+// any returns the value, of whatever type, or nil.
+func (f fields) any(key string) any {
+	if v, ok := f[key]; ok {
+		return v
+	}
+	return nil
+}
+
+// fence is the condition that finds the document as it was read: that value, or none. It is explicit about
+// equality, since the value may be a document that reads as an operator.
+func (f fields) fence(key string) bson.E {
+	return bson.E{Key: key, Value: bson.D{{Key: "$eq", Value: f.any(key)}}}
+}
+
 func (f fields) str(key string) string {
 	s, _ := f[key].StringValueOK()
 	return s

@@ -74,24 +74,12 @@ func readExpired(raw bson.Raw) Expired {
 
 // expiredFence matches the document for as long as it is as it was read, and its lease expired.
 func expiredFence(f fields, status string) bson.D {
-	var token any // nil matches null and absent
-	if v, ok := f["lockToken"]; ok {
-		token = v
-	}
-	fence := bson.D{
-		{Key: "_id", Value: f["_id"]},
-		{Key: "status", Value: status},
-		{Key: "lockToken", Value: token},
-	}
+	fence := bson.D{f.fence("_id"), {Key: "status", Value: status}, f.fence("lockToken")}
 	if _, ok := f.date("lockedUntil"); ok {
 		// Decided again by the server: a heartbeat between the read and this write wins.
 		return append(fence, bson.E{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$lockedUntil", "$$NOW"}}}})
 	}
-	var until any
-	if v, ok := f["lockedUntil"]; ok {
-		until = v
-	}
-	return append(fence, bson.E{Key: "lockedUntil", Value: until})
+	return append(fence, f.fence("lockedUntil"))
 }
 
 // Reap ends the attempt of an expired delivery as worker_lost, if it is still as it was read.
@@ -159,7 +147,7 @@ func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, 
 	defer cancel()
 	cursor, err := s.deliveries.Find(find, filter,
 		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	ids, err := readAll(find, cursor, err, func(raw bson.Raw) bson.RawValue { return parse(raw)["_id"] })
+	ids, err := readAll(find, cursor, err, func(raw bson.Raw) any { return parse(raw).any("_id") })
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

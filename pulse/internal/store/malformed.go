@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
@@ -22,6 +21,7 @@ type Malformed struct {
 	// Hopeless tells that it cannot be run even when the fields are filled in: it names no event, or has an
 	// ID that is no string.
 	Hopeless bool
+	attempts int // that count as made
 	fence    bson.D
 }
 
@@ -42,7 +42,7 @@ func readPending(raw bson.Raw) (Candidate, *Malformed) {
 	lacks := func(field string) { m.Lacks = append(m.Lacks, field) }
 	if c.ID == "" {
 		lacks("_id")
-		m.ID, m.Hopeless = f["_id"].String(), true
+		m.ID, m.Hopeless = fmt.Sprint(f.any("_id")), true
 	}
 	if len(c.EventIDs) == 0 {
 		lacks("eventId")
@@ -51,8 +51,9 @@ func readPending(raw bson.Raw) (Candidate, *Malformed) {
 	if c.AttemptID == "" {
 		lacks("attemptId")
 	}
-	attempts, ok := f.int("attempt")
-	if c.Attempts = attempts; !ok || attempts < 0 {
+	if attempts, ok := f.int("attempt"); ok && attempts >= 0 {
+		c.Attempts, m.attempts = attempts, attempts
+	} else {
 		lacks("attempt")
 	}
 	if _, ok := f.date("nextAttemptAt"); !ok {
@@ -61,14 +62,7 @@ func readPending(raw bson.Raw) (Candidate, *Malformed) {
 	if len(m.Lacks) == 0 {
 		return c, nil
 	}
-	m.fence = bson.D{{Key: "_id", Value: f["_id"]}, {Key: "status", Value: delivery.StatusPending}}
-	for _, field := range []string{"attemptId", "attempt", "nextAttemptAt"} {
-		var value any // nil matches null and absent
-		if v, ok := f[field]; ok {
-			value = v
-		}
-		m.fence = append(m.fence, bson.E{Key: field, Value: value})
-	}
+	m.fence = bson.D{f.fence("_id"), {Key: "status", Value: delivery.StatusPending}, f.fence("attemptId"), f.fence("attempt"), f.fence("nextAttemptAt")}
 	return Candidate{}, m
 }
 
@@ -110,32 +104,35 @@ func (s *Store) Mend(ctx context.Context, m Malformed, historyRetention time.Dur
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	now := s.Now()
-	update := pipelineSet(bson.D{
-		{Key: "attemptId", Value: literal(newID())},
-		{Key: "attemptCreatedAt", Value: literal(now)},
-		{Key: "nextAttemptAt", Value: literal(now)},
-		{Key: "attempt", Value: bson.D{{Key: "$cond", Value: bson.A{
-			bson.D{{Key: "$and", Value: bson.A{
-				bson.D{{Key: "$isNumber", Value: "$attempt"}}, bson.D{{Key: "$gte", Value: bson.A{"$attempt", int32(0)}}},
-			}}}, "$attempt", int32(0),
-		}}}},
-		{Key: "updatedAt", Value: literal(now)},
-	})
+	set, unset := bson.D{{Key: "updatedAt", Value: now}}, bson.D{}
 	if m.Hopeless {
-		update = hopelessEnd(m, now, historyRetention)
+		set = append(set,
+			bson.E{Key: "status", Value: delivery.StatusError},
+			bson.E{Key: "endedAt", Value: now},
+			bson.E{Key: "error", Value: failureDocument(&delivery.Failure{
+				Code: delivery.CodeDecodeError, Name: "MalformedDelivery",
+				Message: "the delivery's document cannot be run: unusable " + strings.Join(m.Lacks, ", "),
+			})})
+		if historyRetention > 0 {
+			set = append(set, bson.E{Key: "expiresAt", Value: now.Add(historyRetention)})
+		}
+		for _, field := range attemptFields {
+			unset = append(unset, bson.E{Key: field, Value: ""})
+		}
+	} else {
+		set = append(set,
+			bson.E{Key: "attemptId", Value: newID()},
+			bson.E{Key: "attemptCreatedAt", Value: now},
+			bson.E{Key: "nextAttemptAt", Value: now},
+			bson.E{Key: "attempt", Value: number(float64(m.attempts))})
+	}
+	update := bson.D{{Key: "$set", Value: set}}
+	if len(unset) > 0 {
+		update = append(update, bson.E{Key: "$unset", Value: unset})
 	}
 	res, err := s.deliveries.UpdateOne(ctx, m.fence, update)
 	if err != nil {
 		return false, fmt.Errorf("pulse: topic %s, delivery %s: mend a delivery that lacks %s: %w", m.Topic, m.ID, strings.Join(m.Lacks, ", "), err)
 	}
 	return res.ModifiedCount == 1, nil
-}
-
-// hopelessEnd ends a delivery that was never run: as terminal as any other, without an attempt.
-func hopelessEnd(m Malformed, now time.Time, retention time.Duration) mongo.Pipeline {
-	set := terminal(Settlement{EndedAt: now, Failure: &delivery.Failure{
-		Code: delivery.CodeDecodeError, Name: "MalformedDelivery",
-		Message: "the delivery's document cannot be run: unusable " + strings.Join(m.Lacks, ", "),
-	}}, retention)
-	return pipelineSet(append(set, bson.E{Key: "updatedAt", Value: literal(now)}))
 }

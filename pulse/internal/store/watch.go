@@ -115,20 +115,19 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	ns, _ := f["ns"].DocumentOK()
 	full, _ := f["fullDocument"].DocumentOK()
 	document := parse(full)
-	n := Notice{Topic: document.str("topic"), Format: V2, Due: document.time("nextAttemptAt")}
-	if document.str("status") == delivery.StatusV1Pending {
-		n.Format = V1
-	}
+	n := Notice{Topic: document.str("topic")}
 	switch coll := parse(ns).str("coll"); {
 	case coll == st.events:
-		n.Kind = EventPublished
-		n.At = readKey(full).Position
+		n.Kind, n.At = EventPublished, readKey(full).Position
 	case coll == st.history:
-		n.Kind = AttemptStored
+		n.Kind, n.Format, n.Due = AttemptStored, V1, document.time("nextAttemptAt")
 	case f.str("operationType") == "insert":
-		n.Kind = DeliveryStored
+		n.Kind, n.Format = DeliveryStored, V2
+		if document.str("status") == delivery.StatusV1Pending {
+			n.Format = V1
+		}
 	default:
-		n.Kind = DeliveryDue
+		n.Kind, n.Format = DeliveryDue, V2
 		description, _ := f["updateDescription"].DocumentOK()
 		updated, _ := parse(description)["updatedFields"].DocumentOK()
 		n.Due = parse(updated).time("nextAttemptAt")

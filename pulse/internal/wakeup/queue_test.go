@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,10 +83,7 @@ func TestQueue_3_4_ManyWorkers(t *testing.T) {
 	publishers.Wait()
 	for i := range topics { // everything was seen once the queue is empty
 		for seen[i].Load() != published[i].Load() && t.Context().Err() == nil {
-			select {
-			case <-t.Context().Done():
-			default:
-			}
+			runtime.Gosched()
 		}
 	}
 	cancel()

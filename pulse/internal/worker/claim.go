@@ -150,10 +150,7 @@ func (p *Pool) lookForCandidates(ctx context.Context, l *lane, src *source, page
 	if err != nil {
 		return err
 	}
-	if len(malformed) > 0 {
-		if err := p.mend(ctx, malformed); err != nil {
-			return err
-		}
+	if p.mend(ctx, malformed) > 0 {
 		more = true // they took the place of others, or can be claimed now
 	}
 	if src.contended && len(due) > page {
@@ -171,19 +168,21 @@ func (p *Pool) lookForCandidates(ctx context.Context, l *lane, src *source, page
 	return nil
 }
 
-// mend makes deliveries that nobody can claim claimable, or ends them; else a page of them would hide all
-// others for ever.
-func (p *Pool) mend(ctx context.Context, malformed []store.Malformed) error {
+// mend makes deliveries that nobody can claim claimable, or ends them, and returns how many; else a page of
+// them would hide all others for ever. One that cannot be mended must not hold up the others either.
+func (p *Pool) mend(ctx context.Context, malformed []store.Malformed) (mended int) {
 	for _, m := range malformed {
-		done, err := p.Store.Mend(ctx, m, p.HistoryRetention)
-		if err != nil {
-			return err
-		}
-		if done {
+		switch done, err := p.Store.Mend(ctx, m, p.HistoryRetention); {
+		case ctx.Err() != nil:
+			return mended
+		case err != nil:
+			p.Report(err)
+		case done:
+			mended++
 			p.Report(m.Err())
 		}
 	}
-	return nil
+	return mended
 }
 
 // countNeedy counts the candidates that wait for a slot; p.mu is held.
