@@ -142,7 +142,7 @@ func fromMillis(ms float64) time.Duration {
 	if ms >= millis(math.MaxInt64) {
 		return math.MaxInt64
 	}
-	return time.Duration(max(ms, 0) * float64(time.Millisecond))
+	return time.Duration(math.Round(max(ms, 0) * float64(time.Millisecond)))
 }
 
 // document returns all settings as stored fields: a missing one would make Node retry for ever.
