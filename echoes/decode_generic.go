@@ -68,11 +68,7 @@ func Map[K ~string, V any](d *Decoder, p *map[K]V, elem func(*Decoder, *V)) {
 		m = make(map[K]V, d.count(end, unsafe.Sizeof(zero)+unsafe.Sizeof("")))
 	}
 	for d.Next(end) {
-		if !utf8.Valid(d.key) {
-			d.failUTF8("key", d.key)
-			return
-		}
-		key := K(d.key)
+		key := K(d.MapKey())
 		v = zero
 		elem(d, &v)
 		m[key] = v
@@ -80,6 +76,15 @@ func Map[K ~string, V any](d *Decoder, p *map[K]V, elem func(*Decoder, *V)) {
 	if d.err == nil {
 		*p = m
 	}
+}
+
+// MapKey returns the current field's name as a key to keep. A key that is not
+// valid UTF-8 is a problem.
+func (d *Decoder) MapKey() string {
+	if !utf8.Valid(d.key) {
+		d.failUTF8("key", d.key)
+	}
+	return string(d.key)
 }
 
 // Ptr reads the value under the cursor into *p with elem, and makes a P when *p

@@ -72,19 +72,14 @@ func (e *emitter) fieldBody(f *resolve.Field, r *required) []jen.Code {
 // key is copied first, since the cursor moves on while the value is decoded.
 func (e *emitter) restBody(rest *resolve.Field) []jen.Code {
 	m := field(e.local.ptr, rest.Path)
-	elem := rest.Type.Elem
 	elemType := rest.Type.Go.Underlying().(*types.Map).Elem()
-	decode := e.d("Any", jen.Op("&").Id(e.local.val))
-	if elem != nil {
-		decode = e.into(elem, place{
+	return []jen.Code{
+		jen.Id(e.local.key).Op(":=").Add(e.d("MapKey")),
+		jen.Var().Id(e.local.val).Add(e.typ(elemType)),
+		e.into(rest.Type.Elem, place{
 			expr: func() *jen.Statement { return jen.Id(e.local.val) },
 			addr: func() *jen.Statement { return jen.Op("&").Id(e.local.val) },
-		})
-	}
-	return []jen.Code{
-		jen.Id(e.local.key).Op(":=").String().Call(e.d("Key")),
-		jen.Var().Id(e.local.val).Add(e.typ(elemType)),
-		decode,
+		}),
 		jen.If(m.expr().Op("==").Nil()).Block(
 			m.expr().Op("=").Make(e.typ(rest.Type.Go)),
 		),

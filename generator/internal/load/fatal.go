@@ -46,7 +46,8 @@ func placeOf(p *packages.Package, e packages.Error) token.Position {
 	for _, file := range p.Syntax {
 		for _, spec := range file.Imports {
 			path, err := strconv.Unquote(spec.Path.Value)
-			if err == nil && strings.Contains(e.Msg, "import stack: [") && strings.Contains(e.Msg, " "+path+" ") {
+			_, stack, ok := strings.Cut(e.Msg, "import stack: [")
+			if err == nil && ok && strings.Contains(strings.Replace(stack, "]", " ", 1), " "+path+" ") {
 				return p.Fset.Position(spec.Pos())
 			}
 		}

@@ -244,8 +244,14 @@ func (p *Package) ImportProblems() []TypeError {
 	return out
 }
 
-// FileOf returns the path of a file of the package.
-func (p *Package) FileOf(f *ast.File) string { return p.Fset.Position(f.Package).Filename }
+// FileOf returns the path of a file of the package, whatever //line says; that is
+// only believed of files elsewhere, which the go command made from those with C.
+func (p *Package) FileOf(f *ast.File) string {
+	if path := p.Fset.PositionFor(f.Package, false).Filename; filepath.Dir(path) == p.Dir {
+		return path
+	}
+	return p.Fset.Position(f.Package).Filename
+}
 
 // Declared returns the names that the package declares at package level, those
 // of test files and of files for other platforms included.

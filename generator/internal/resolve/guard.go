@@ -12,7 +12,7 @@ func (r *resolver) guard(named *types.Named) {
 	}
 	r.guarded.Set(named, true)
 	pkg := named.Obj().Pkg()
-	if pkg == nil || !r.ours(pkg) {
+	if pkg == nil || !r.ours(pkg) || !r.writable(named) {
 		return
 	}
 	s, ok := named.Underlying().(*types.Struct)
@@ -72,7 +72,17 @@ func (r *resolver) writable(t types.Type) bool {
 		}
 		return true
 	case *types.Interface:
-		return t.Empty()
+		for e := range t.EmbeddedTypes() {
+			if _, ok := types.Unalias(e).(*types.Named); !ok || !r.writable(e) {
+				return false
+			}
+		}
+		for m := range t.ExplicitMethods() {
+			if !m.Exported() && m.Pkg() != r.pkg.Types || !r.writable(m.Signature()) {
+				return false
+			}
+		}
+		return true
 	case *types.Signature:
 		for _, tuple := range []*types.Tuple{t.Params(), t.Results()} {
 			for v := range tuple.Variables() {

@@ -23,7 +23,7 @@ func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, p
 		out:      &Package{Types: pkg.Types, Declared: pkg.Declared()},
 		services: make(map[*types.Named]*Service),
 		topics:   make(map[*types.Named]map[string]token.Pos),
-		stored:   new(typeutil.Map),
+		stored:   new(typeutil.Map), constraints: make(map[string]string),
 	}
 	r.checkPredeclared()
 	for _, l := range listeners {
@@ -54,6 +54,8 @@ type resolver struct {
 	failed typeutil.Map
 	// stored has the answers of storable.
 	stored *typeutil.Map
+	// constraints are those of the files that types are declared in.
+	constraints map[string]string
 	// depth is how deep the type being resolved is nested.
 	depth int
 	// misses counts what could not be decoded, reported or not.

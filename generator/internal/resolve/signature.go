@@ -99,32 +99,32 @@ func (r *resolver) signature(l directive.Listener, sig *types.Signature) (Shape,
 	t := params.At(1).Type()
 	item, isItem := itemOf(t)
 	items, isItems := itemsOf(t)
-	named, isNamed := namedItems(t)
+	_, isHidden := itemIn(t)
+	_, isDeclared := types.Unalias(t).(*types.Named)
 	switch {
 	case l.Kind == directive.Batch && isItems:
 		return Items, items, r.notItem(l, items)
-	case isNamed:
-		return wrong(fmt.Sprintf("%s is a type of its own, from which the items' type cannot be inferred: use []echoes.Item[%s], or an alias", r.short(t), r.short(named)))
+	case l.Kind == directive.Event && isItem:
+		return Item, item, r.notItem(l, item)
+	case isHidden && isDeclared && !isItem:
+		return wrong(r.short(t) + " is a type of its own, from which the items' type cannot be inferred, as it could from an alias")
 	case l.Kind == directive.Batch && isItem:
 		return wrong("a batch takes a slice of items")
 	case l.Kind == directive.Batch:
 		return wrong("a batch takes []echoes.Item[P]")
 	case isItems:
 		return wrong("an event is one item, a slice of items is for //echoes:batch")
-	case isItem:
-		return Item, item, r.notItem(l, item)
-	}
-	if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
-		if _, ok := itemOf(ptr.Elem()); ok {
-			return wrong("it takes a pointer to an item")
-		}
+	case isHidden && isPointer(t):
+		return wrong("it takes a pointer to an item")
+	case isHidden:
+		return wrong("an item is what a listener takes, and never part of the payload")
 	}
 	return Plain, t, true
 }
 
 // notItem reports an item in an item.
 func (r *resolver) notItem(l directive.Listener, param types.Type) bool {
-	if _, nested := itemOf(param); nested {
+	if _, nested := itemIn(param); nested {
 		r.report(l.Decl.Name.Pos(), fmt.Sprintf("wrong signature of %s: the parameters of an item are an item", l.Decl.Name.Name), "use the payload's type in echoes.Item[...]")
 		return false
 	}
@@ -137,7 +137,8 @@ func (r *resolver) rightSignature(l directive.Listener, sig *types.Signature) st
 	ctx, arg, payload := "ctx", "", "P"
 	for i := range sig.Params().Len() {
 		p := sig.Params().At(i)
-		if resemblesContext(p.Type()) {
+		// In (ctx, p P) the context has the type of the parameter.
+		if resemblesContext(p.Type()) || i == 0 && p.Name() == "ctx" {
 			if p.Name() != "" && p.Name() != "_" {
 				ctx = p.Name()
 			}
@@ -147,20 +148,12 @@ func (r *resolver) rightSignature(l directive.Listener, sig *types.Signature) st
 		if elem, ok := sliceElem(t); ok && (l.Kind == directive.Batch || sig.Variadic()) {
 			t = elem
 		}
-		if item, ok := namedItems(t); ok {
+		item, isItem := itemIn(t)
+		for isItem {
 			t = item
+			item, isItem = itemIn(t)
 		}
-		if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
-			if _, ok := itemOf(ptr.Elem()); ok {
-				t = ptr.Elem()
-			}
-		}
-		isItem := false
-		if item, ok := itemOf(t); ok {
-			t, isItem = item, true
-		} else if items, ok := itemsOf(t); ok {
-			t, isItem = items, true
-		}
+		_, isItem = itemIn(p.Type())
 		arg, payload = p.Name(), r.short(t)
 		if isItem && l.Kind == directive.Event {
 			payload = "echoes.Item[" + payload + "]"
@@ -197,10 +190,18 @@ func (r *resolver) source(recv *ast.FieldList) string {
 func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
 
 // resemblesContext reports whether a type was meant as the context: it is one,
-// or an interface or struct with the methods of one.
+// or an interface or struct with the methods of one, or a pointer to that.
 func resemblesContext(t types.Type) bool {
+	if ptr, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = ptr.Elem()
+	}
 	obj, _, _ := types.LookupFieldOrMethod(t, true, nil, "Deadline")
 	return isContext(t) || obj != nil
+}
+
+func isPointer(t types.Type) bool {
+	_, ok := types.Unalias(t).(*types.Pointer)
+	return ok
 }
 
 // isNamed reports whether t, behind aliases, is the named type.
@@ -230,13 +231,54 @@ func itemsOf(t types.Type) (types.Type, bool) {
 	return itemOf(s.Elem())
 }
 
-// namedItems returns the P of a type that is declared as []echoes.Item[P].
-func namedItems(t types.Type) (types.Type, bool) {
-	n, ok := types.Unalias(t).(*types.Named)
-	if !ok {
+// itemIn returns the P of an echoes.Item[P] wherever a type holds one: behind
+// pointers, in slices, arrays and maps, and under types that are declared as one
+// of these.
+func itemIn(t types.Type) (types.Type, bool) {
+	for range maxDepth {
+		if item, ok := itemOf(t); ok {
+			return item, true
+		}
+		if item, ok := declaredItem(t); ok {
+			return item, true
+		}
+		elem := elemOf(t)
+		if elem == nil {
+			break
+		}
+		t = elem
+	}
+	return nil, false
+}
+
+// declaredItem returns the P of a type that is declared as echoes.Item[P].
+func declaredItem(t types.Type) (types.Type, bool) {
+	s, ok := t.Underlying().(*types.Struct)
+	if !ok || s.NumFields() != 2 || !s.Field(1).Embedded() || !isNamed(s.Field(1).Type(), EchoesPath, "EventContext") {
 		return nil, false
 	}
-	return itemsOf(n.Underlying())
+	return s.Field(0).Type(), true
+}
+
+// isItem reports whether a type is an item, or declared as one.
+func isItem(t types.Type) bool {
+	_, ok := itemOf(t)
+	_, declared := declaredItem(t)
+	return ok || declared
+}
+
+func elemOf(t types.Type) types.Type {
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return u.Elem()
+	case *types.Slice:
+		return u.Elem()
+	case *types.Array:
+		return u.Elem()
+	case *types.Map:
+		return u.Elem()
+	}
+	return nil
 }
 
 func sliceElem(t types.Type) (types.Type, bool) {

@@ -146,8 +146,20 @@ func (r *resolver) inlineMap(out *Type, v *types.Var, m *types.Map, prefix []Ste
 		case !types.Identical(m.Key(), types.Typ[types.String]):
 			r.unsupported(v, "the keys of an inline map must be string", "use map[string]"+r.short(m.Elem()))
 		default:
-			if t := r.resolveField(v.Type(), v); t != nil {
-				out.Rest = &Field{Path: appendStep(prefix, Step{Name: v.Name()}), Type: t}
+			// The driver fills it key by key: what the map's type has for decoding
+			// itself is not called.
+			named, isNamed := types.Unalias(v.Type()).(*types.Named)
+			if isNamed && !r.nameable(named, v) {
+				return
+			}
+			elem := r.resolveField(m.Elem(), v)
+			if elem == nil {
+				return
+			}
+			path := appendStep(prefix, Step{Name: v.Name()})
+			out.Rest = &Field{Path: path, Type: &Type{Go: v.Type(), Form: Map, Elem: elem}}
+			if isNamed && ownMethod(named, "Validate", isValidate) {
+				out.Validate = append(out.Validate, path)
 			}
 		}
 	})

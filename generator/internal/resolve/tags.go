@@ -42,6 +42,7 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 			r.unsupported(v, fmt.Sprintf("the %s tag is malformed, so it would be ignored", m[1]), "tags are separated by blanks and quoted, like `json:\"id\" bson:\"id\"`")
 		})
 	}
+	r.tagKeys(v, text)
 	out.given = given || marked
 	if bson == "-" {
 		out.skip = true
@@ -63,6 +64,10 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 		case "truncate":
 			r.within("."+v.Name(), func() {
 				r.unsupported(v, "the bson option truncate loses digits, and numbers convert only without loss", "use float64, or remove the option")
+			})
+		case "required":
+			r.within("."+v.Name(), func() {
+				r.unsupported(v, "the bson option required has no effect", "the tag is `echoes:\"required\"`")
 			})
 		default:
 			if near, ok := diag.Nearest(option, bsonOptions); ok && near != option {
@@ -86,4 +91,26 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 		out.required = echoes == "required"
 	}
 	return out
+}
+
+// tagKey matches the key of one tag.
+var tagKey = regexp.MustCompile(`([A-Za-z]+):"(?:[^"\\]|\\.)*"`)
+
+// tagKeys reports tags that nobody reads, because their key is nearly bson or
+// echoes. Structs of other modules are none of the reader's business.
+func (r *resolver) tagKeys(v *types.Var, text string) {
+	if v.Pkg() == nil || !r.ours(v.Pkg()) {
+		return
+	}
+	for _, m := range tagKey.FindAllStringSubmatch(text, -1) {
+		lower := strings.ToLower(m[1])
+		for meant, most := range map[string]int{"bson": 1, "echoes": 2} {
+			// Every J of json is one replacement away from bson.
+			if m[1] != meant && lower != "json" && diag.Distance(lower, meant) <= most {
+				r.within("."+v.Name(), func() {
+					r.unsupported(v, fmt.Sprintf("the tag %s has no effect", m[0]), fmt.Sprintf("did you mean %s%s?", meant, m[0][len(m[1]):]))
+				})
+			}
+		}
+	}
 }

@@ -2,9 +2,13 @@ package resolve
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
 	"go/types"
 	"slices"
 	"strings"
+
+	"github.com/orionjs/orion-go/generator/internal/load"
 )
 
 const bsonPath = "go.mongodb.org/mongo-driver/v2/bson"
@@ -66,7 +70,7 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	defer func() { r.depth-- }()
 	named, isNamed := types.Unalias(t).(*types.Named)
 	if isNamed {
-		if !r.nameable(named, field) {
+		if !r.namedByAlias(t, named) && !r.nameable(named, field) {
 			return nil
 		}
 		r.hint = append(r.hint, named.Obj().Name())
@@ -122,10 +126,13 @@ func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *
 		if method, ok := exact[name]; ok {
 			return &Type{Go: t, Form: Method, Name: method}
 		}
+		if isItem(named) {
+			return r.unsupported(field, fmt.Sprintf("%s is what a listener takes, and never part of the payload", r.short(t)), "use the payload's own type")
+		}
 		if fix, ok := refused[name]; ok {
 			return r.unsupported(field, fmt.Sprintf("%s cannot be decoded", r.short(t)), fix)
 		}
-		if out := r.selfDecoding(t, named); out != nil {
+		if out, ok := r.selfDecoding(t, named, field); ok {
 			return out
 		}
 		if parsesText(named) && !r.storable(t, named) {
@@ -138,6 +145,9 @@ func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *
 	case *types.Struct:
 		return r.structType(t, u, named, field)
 	case *types.Pointer:
+		if endless(u) {
+			return r.unsupported(field, fmt.Sprintf("%s is a pointer to itself, in which nothing is ever stored", r.short(t)), "use a pointer to a value")
+		}
 		return r.composite(t, Pointer, "", u.Elem(), field)
 	case *types.Slice:
 		if types.Identical(u, types.NewSlice(types.Typ[types.Byte])) {
@@ -158,6 +168,18 @@ func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *
 		return r.unsupported(field, fmt.Sprintf("the interface %s cannot be decoded: BSON does not say which type implements it", r.short(t)), "use a concrete type, any or bson.RawValue")
 	}
 	return r.unsupported(field, fmt.Sprintf("%s has no form in BSON", r.short(t)), leaveOut)
+}
+
+// endless reports whether a pointer leads to pointers alone.
+func endless(ptr *types.Pointer) bool {
+	for range maxDepth {
+		next, ok := ptr.Elem().Underlying().(*types.Pointer)
+		if !ok {
+			return false
+		}
+		ptr = next
+	}
+	return true
 }
 
 // methodOf is a method of the decoder for the type u, converting a type that
@@ -261,6 +283,12 @@ func (r *resolver) nameable(named *types.Named, field *types.Var) bool {
 		}
 	}
 	switch why := r.unreachable(obj); {
+	case strings.HasPrefix(obj.Name(), "_Ctype_"):
+		r.unsupported(field, fmt.Sprintf("C.%s is a type of C, whose name generated code cannot use", strings.TrimPrefix(obj.Name(), "_Ctype_")), "use a type of Go")
+		return false
+	case r.constraint(obj) != "":
+		r.unsupported(field, fmt.Sprintf("%s is not part of every build, and generated code is: %s", r.short(named), r.constraint(obj)), "declare it in a file without build constraints")
+		return false
 	case why != "":
 		r.unsupported(field, fmt.Sprintf("%s %s", r.short(named), why), leaveOut)
 		return false
@@ -269,6 +297,13 @@ func (r *resolver) nameable(named *types.Named, field *types.Var) bool {
 		return false
 	}
 	return true
+}
+
+// namedByAlias reports whether a type that cannot be named itself is written by
+// an alias that can.
+func (r *resolver) namedByAlias(t types.Type, named *types.Named) bool {
+	alias, ok := t.(*types.Alias)
+	return ok && r.unreachable(named.Obj()) != "" && r.unreachable(alias.Obj()) == "" && r.writable(alias)
 }
 
 // unreachable says why another package cannot use an object, "" if it can.
@@ -284,6 +319,24 @@ func (r *resolver) unreachable(obj types.Object) string {
 		return fmt.Sprintf("is in the internal package %s, which %s cannot import", pkg.Path(), r.pkg.PkgPath)
 	}
 	return ""
+}
+
+// constraint says what limits the file of a declaration in this module to certain
+// builds, "" if nothing does.
+func (r *resolver) constraint(obj types.Object) string {
+	path := r.at(obj.Pos()).Filename
+	if obj.Pkg() == nil || !r.ours(obj.Pkg()) || !strings.HasSuffix(path, ".go") {
+		return ""
+	}
+	why, ok := r.constraints[path]
+	if !ok {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err == nil {
+			why = load.Constraint(path, file)
+		}
+		r.constraints[path] = why
+	}
+	return why
 }
 
 // importable applies the rule for internal packages.
