@@ -111,11 +111,11 @@ func TestConcurrency_2_10_TwelveTopicsBesideAHugeBacklog(t *testing.T) {
 	m := newMeter()
 	huge := pulse.NewTopic[order]("huge")
 	var ofHuge pulsetest.Recorder[int]
-	const backlog = 4000
+	const backlog = 2500
 	publishMany(t, huge, c, backlog)
 	_, err := huge.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[order]) error {
 		defer m.enter("huge")()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(8 * time.Millisecond)
 		ofHuge.Add(e.Data.Number)
 		return nil
 	}, unordered(pulse.OffsetReset(pulse.Earliest))...)

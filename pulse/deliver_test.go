@@ -184,7 +184,7 @@ func TestDeliver_3_1_OneLeaderThatReleasesOnClose(t *testing.T) {
 func TestDeliver_3_2_EveryEventOnceInOrder(t *testing.T) {
 	everySetup(t, func(t *testing.T, g *group) {
 		is := is.New(t)
-		want := publishMany(t, deliverOrders, g.clients[0], 1100) // more than a page
+		want := publishMany(t, deliverOrders, g.clients[0], 150)
 		received := g.handleAll(t)
 		received.Wait(t, len(want))
 		g.close(t)
@@ -199,7 +199,7 @@ func TestDeliver_3_2_EveryEventOnceInOrder(t *testing.T) {
 	})
 }
 
-// More events of one sequence than a page holds, between others.
+// More events than a page holds, and more of one sequence than a page holds, between others.
 func TestDeliver_3_2_TiesInTheSequence(t *testing.T) {
 	t.Parallel()
 	var sequences []bson.Timestamp

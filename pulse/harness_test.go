@@ -2,6 +2,7 @@ package pulse_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +17,12 @@ import (
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Tests mostly wait, for leases and for the server: more of them may run at once than there are cores. A
+	// -parallel flag on the command line wins, since it is read later.
+	_ = flag.Set("test.parallel", "8")
+	goleak.VerifyTestMain(m)
+}
 
 // order is the payload of most tests.
 type order struct {
