@@ -60,6 +60,16 @@ type File struct {
 	// Path is relative to Config.Dir when the file lies below it.
 	Path   string
 	Status Status
+	// Listeners are those that the file registers, in its order.
+	Listeners []Listener
+}
+
+// Listener is one registered method.
+type Listener struct {
+	Topic string
+	// Method is the method with its package, as in "shop.(*Orders).Created", and
+	// Position the file and line of its directive, as in "orders.go:12".
+	Method, Position string
 }
 
 // Result is what a run did.
@@ -71,6 +81,9 @@ type Result struct {
 	// Packages is how many packages were read, Listeners how many listeners they
 	// have.
 	Packages, Listeners int
+	// Notes are no problems: methods of parameter types that look as if decoding
+	// called them, and that it does not call.
+	Notes []Diagnostic
 }
 
 // Stale returns the files that differ from what they should be. After a run
@@ -124,6 +137,9 @@ func Generate(cfg Config) (Result, error) {
 	result := Result{Packages: len(r.set.Packages), Listeners: r.listeners}
 	var files []output.File
 	for _, p := range r.packages {
+		if p.model != nil {
+			result.Notes = append(result.Notes, p.model.Notes.Sorted(cfg.Dir)...)
+		}
 		file, err := p.file()
 		if err != nil {
 			return Result{}, err
@@ -136,7 +152,7 @@ func Generate(cfg Config) (Result, error) {
 		if cfg.Check && file.UpToDate() {
 			status = Unchanged
 		}
-		result.Files = append(result.Files, File{diag.Relative(cfg.Dir, file.Path), status})
+		result.Files = append(result.Files, File{diag.Relative(cfg.Dir, file.Path), status, p.listeners()})
 	}
 	if cfg.Check {
 		return result, nil
@@ -255,4 +271,17 @@ func (p *pkg) file() (output.File, error) {
 	content, err := emit.File(p.model)
 	f.Content = content
 	return f, err
+}
+
+func (p *pkg) listeners() []Listener {
+	if p.model == nil {
+		return nil
+	}
+	var out []Listener
+	for _, s := range p.model.Services {
+		for _, l := range s.Listeners {
+			out = append(out, Listener{l.Topic, l.FullName, l.Position})
+		}
+	}
+	return out
 }

@@ -32,7 +32,8 @@ usage:
 flags:
   -check       write nothing; exit 1 when a generated file is not up to date
   -tags LIST   build tags to apply, separated by commas
-  -v           name every generated file, also those that did not change
+  -v           name every generated file, also those that did not change, and
+               list its topics and methods
   -version     print the version
   -h           print this text
 
@@ -100,12 +101,22 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return failed(stderr, err)
 	}
+	for _, note := range result.Notes {
+		fmt.Fprintln(stderr, note)
+	}
 	if *check {
-		return reportCheck(result, args, *verbose, stdout, stderr)
+		again := flags.Args()
+		if *tags != "" {
+			again = append([]string{"-tags=" + *tags}, again...)
+		}
+		return reportCheck(result, again, *verbose, stdout, stderr)
 	}
 	for _, f := range result.Files {
 		if *verbose || f.Status != generator.Unchanged {
 			fmt.Fprintf(stdout, "%s: %s\n", f.Path, f.Status)
+		}
+		if *verbose {
+			list(stdout, f)
 		}
 	}
 	if result.Listeners == 0 {
@@ -132,14 +143,23 @@ func failed(stderr io.Writer, err error) int {
 	return exitProblem
 }
 
-// reportCheck says which files are stale and what to run.
-func reportCheck(result generator.Result, args []string, verbose bool, stdout, stderr io.Writer) int {
+// list prints the listeners of a file.
+func list(stdout io.Writer, f generator.File) {
+	for _, l := range f.Listeners {
+		fmt.Fprintf(stdout, "  %s -> %s (%s)\n", l.Topic, l.Method, l.Position)
+	}
+}
+
+// reportCheck says which files are stale and what to run: the same without
+// -check.
+func reportCheck(result generator.Result, again []string, verbose bool, stdout, stderr io.Writer) int {
 	stale := result.Stale()
 	if verbose {
 		for _, f := range result.Files {
 			if f.Status == generator.Unchanged {
 				fmt.Fprintf(stdout, "%s: up to date\n", f.Path)
 			}
+			list(stdout, f)
 		}
 	}
 	if len(stale) == 0 {
@@ -153,13 +173,7 @@ func reportCheck(result generator.Result, args []string, verbose bool, stdout, s
 		}[f.Status]
 		fmt.Fprintf(stderr, "%s: %s\n", f.Path, why)
 	}
-	command := []string{"echoesgen"}
-	for _, arg := range args {
-		if arg != "-check" && arg != "--check" && arg != "-v" && arg != "--v" {
-			command = append(command, arg)
-		}
-	}
-	fmt.Fprintf(stderr, "echoesgen: %s not up to date: run go generate ./... or %s\n", count(len(stale), "file"), strings.Join(command, " "))
+	fmt.Fprintf(stderr, "echoesgen: %s not up to date: run go generate ./... or %s\n", count(len(stale), "file"), strings.Join(append([]string{"echoesgen"}, again...), " "))
 	return exitProblem
 }
 

@@ -164,15 +164,16 @@ func TestRun_7_4_Statuses(t *testing.T) {
 
 	status, stdout, _ = r.echoesgen("-v")
 	is.Equal(status, 0)
-	is.Equal(stdout, "echoes_gen.go: unchanged\n")
+	const listed = "  order.created -> main.(*Orders).Created (main.go:22)\n  order.shipped -> main.(*Orders).Shipped (main.go:25)\n"
+	is.Equal(stdout, "echoes_gen.go: unchanged\n"+listed)
 
 	status, stdout, _ = r.echoesgen("-check", "-v", "-tags", "a,b c", "./...")
 	is.Equal(status, 0)
-	is.Equal(stdout, "echoes_gen.go: up to date\n")
+	is.Equal(stdout, "echoes_gen.go: up to date\n"+listed)
 
 	source := strings.Replace(service, "Price float64", "Price int", 1)
 	r.write("main.go", source)
-	status, _, stderr = r.echoesgen("-check", "-tags=a", ".")
+	status, _, stderr = r.echoesgen("-check=true", "-v=false", "-tags", "a", ".")
 	is.Equal(status, 1)
 	is.Equal(stderr, "echoes_gen.go: is out of date\nechoesgen: 1 file not up to date: run go generate ./... or echoesgen -tags=a .\n")
 

@@ -1,6 +1,10 @@
 package resolve
 
-import "go/types"
+import (
+	"fmt"
+	"go/types"
+	"strings"
+)
 
 // lookup returns a method of the pointer to a type, nil if there is none, and
 // whether an embedded type lends it.
@@ -48,4 +52,34 @@ func takes(sig *types.Signature, params ...types.Type) bool {
 		}
 	}
 	return types.Identical(sig.Results().At(0).Type(), types.Universe.Lookup("error").Type())
+}
+
+// noteUncalled notes methods of a type of this module that are nearly those that
+// decoding calls. They may be meant for something else, so that is no problem.
+func (r *resolver) noteUncalled(named *types.Named) {
+	for m := range named.Methods() {
+		sig := m.Signature()
+		params, results := sig.Params(), sig.Results()
+		var want string
+		switch m.Name() {
+		case "Validate":
+			returnsBool := params.Len() == 0 && results.Len() == 1 && types.Identical(results.At(0).Type(), types.Typ[types.Bool])
+			takesContext := params.Len() == 1 && isContext(params.At(0).Type()) && results.Len() == 1
+			if returnsBool || takesContext {
+				want = "Validate() error"
+			}
+		case "UnmarshalBSONValue":
+			first, ok := types.Type(nil), params.Len() == 2
+			if ok {
+				first = types.Unalias(params.At(0).Type())
+			}
+			// Version 1 of the driver has bsontype.Type, and bson.Type is not byte either.
+			if t, ok := first.(*types.Named); ok && t.Obj().Name() == "Type" && t.Obj().Pkg() != nil && strings.Contains(t.Obj().Pkg().Path(), "go.mongodb.org/mongo-driver") {
+				want = "UnmarshalBSONValue(byte, []byte) error"
+			}
+		}
+		if want != "" && r.ours(named.Obj().Pkg()) {
+			r.out.Notes.Add(r.at(m.Pos()), fmt.Sprintf("note: %s.%s is not called when events are decoded", r.short(named), m.Name()), "that is "+want)
+		}
+	}
 }

@@ -6,6 +6,7 @@ package resolve
 import (
 	"go/types"
 
+	"github.com/orionjs/orion-go/generator/internal/diag"
 	"github.com/orionjs/orion-go/generator/internal/directive"
 )
 
@@ -25,6 +26,8 @@ type Package struct {
 	// Declared are the names that mean something in the whole package: what it
 	// declares, and the Funcs. Neither an import nor a variable may hide them.
 	Declared map[string]bool
+	// Notes are methods that look as if they were called, and are not.
+	Notes diag.List
 }
 
 // Service is a type with listeners.

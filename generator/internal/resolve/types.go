@@ -73,6 +73,7 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 		if !r.namedByAlias(t, named) && !r.nameable(named, field) {
 			return nil
 		}
+		r.noteUncalled(named)
 		r.hint = append(r.hint, named.Obj().Name())
 		defer func() { r.hint = r.hint[:len(r.hint)-1] }()
 	}

@@ -1,0 +1,126 @@
+package generator_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/matryer/is"
+
+	"github.com/orionjs/orion-go/generator"
+)
+
+// TestGenerate_7_3_NotesOfWhatIsNotCalled: methods that are nearly those that
+// decoding calls are noted, and keep nothing from being generated.
+func TestGenerate_7_3_NotesOfWhatIsNotCalled(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newModule(t)
+	m.write("notes/notes.go", `package notes
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+type A struct{ Name string }
+
+func (a A) Validate() bool { return true }
+
+type B struct{ Name string }
+
+func (b *B) Validate(ctx context.Context) error { return nil }
+
+type C string
+
+func (c *C) UnmarshalBSONValue(t bson.Type, b []byte) error { return nil }
+
+type D struct {
+	A A
+	B *B
+	C []C
+}
+
+func (d D) Validate(strict bool) error { return nil }
+
+type Service struct{}
+
+//echoes:event
+func (s *Service) Created(ctx context.Context, d D) error { return nil }
+`)
+	result, err := m.generate()
+	is.NoErr(err)
+	is.Equal(result.Files[0].Status, generator.Created)
+	var got []string
+	for _, note := range result.Notes {
+		got = append(got, filepath.ToSlash(note.String()))
+	}
+	is.Equal(strings.Join(got, "\n"), `notes/notes.go:11:12: note: A.Validate is not called when events are decoded (that is Validate() error)
+notes/notes.go:15:13: note: B.Validate is not called when events are decoded (that is Validate() error)
+notes/notes.go:19:13: note: C.UnmarshalBSONValue is not called when events are decoded (that is UnmarshalBSONValue(byte, []byte) error)`)
+}
+
+// TestGenerate_7_2_Workspace: in a workspace a run covers the modules that its
+// patterns name, also from the workspace's folder.
+func TestGenerate_7_2_Workspace(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newOrders(t)
+	// The folder around the module becomes the workspace.
+	outer := t.TempDir()
+	outer, err := filepath.EvalSymlinks(outer)
+	is.NoErr(err)
+	is.NoErr(os.Rename(m.dir, filepath.Join(outer, "shop")))
+	is.NoErr(os.WriteFile(filepath.Join(outer, "go.work"), []byte("go 1.26.0\n\nuse ./shop\n"), 0o644))
+	env := append(m.env(), "GOWORK=", "PWD="+outer)
+	result, err := generator.Generate(generator.Config{Dir: outer, Patterns: []string{"./shop/..."}, Env: env})
+	is.NoErr(err)
+	is.Equal(result.Files[0].Path, filepath.Join("shop", "orders", "echoes_gen.go"))
+	_, err = generator.Generate(generator.Config{Dir: outer, Patterns: []string{"./..."}, Env: env})
+	is.True(err != nil)
+	is.True(strings.Contains(err.Error(), "this folder belongs to no module of the workspace"))
+}
+
+// TestGenerate_7_2_CGo: listeners may stand in files with C, whose types no
+// payload can have.
+func TestGenerate_7_2_CGo(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newModule(t)
+	if out, err := m.run("env", "CGO_ENABLED"); err != nil || strings.TrimSpace(out) != "1" {
+		t.Logf("cgo is not available: %s", out)
+		return
+	}
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Log("there is no C compiler")
+		return
+	}
+	const source = `package c
+
+// static int two(void) { return 2; }
+import "C"
+
+import "context"
+
+type P struct{ Number TYPE }
+
+type Service struct{}
+
+//echoes:event
+func (s *Service) Created(ctx context.Context, p P) error { _ = C.two(); return nil }
+`
+	m.write("c/c.go", strings.Replace(source, "TYPE", "int", 1))
+	result, err := m.generate()
+	is.NoErr(err)
+	is.Equal(result.Files[0].Listeners[0].Position, "c.go:12")
+	if out, err := m.run("vet", "./..."); err != nil {
+		t.Fatal(out)
+	}
+	m.write("c/c.go", strings.Replace(source, "TYPE", "C.int", 1))
+	_, err = m.generate()
+	is.True(err != nil)
+	is.True(strings.Contains(err.Error(), "c.go:8:16: P.Number: C.int is a type of C"))
+}
