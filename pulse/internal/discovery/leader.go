@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -105,8 +106,13 @@ func (l *Leader) Campaign(ctx context.Context, r *receiver.Receiver, sub store.S
 	lease := store.Lease{ID: r.SubscriptionID, Token: uuid.NewString()}
 	asked := clock.Now()
 	current, won, err := l.Store.AcquireDiscovery(ctx, lease, l.Owner, l.Lease)
-	if err != nil || !won {
-		return err
+	if err != nil {
+		// It may be ours all the same: its answer was lost, or cut off by Stop. Nobody would renew it, and
+		// the topic would wait for its end.
+		return errors.Join(err, l.Store.ReleaseDiscovery(context.WithoutCancel(ctx), []store.Lease{lease}))
+	}
+	if !won {
+		return nil
 	}
 	l.mu.Lock()
 	t := &term{receiver: r, lease: lease, deadline: asked.Add(l.Lease), uncertain: true}
