@@ -63,6 +63,7 @@ func TestConfig_2_11_EveryProblemOfAFieldIsNamed(t *testing.T) {
 		{"event retention too short", func(c *pulse.Config) { c.EventRetention = time.Microsecond }, "EventRetention 1µs: must be at least 1ms, or pulse.NoTTL to keep for ever"},
 		{"negative event retention", func(c *pulse.Config) { c.EventRetention = -time.Second }, "EventRetention -1s: must be at least 1ms, or pulse.NoTTL to keep for ever"},
 		{"history retention too short", func(c *pulse.Config) { c.HistoryRetention = -2 }, "HistoryRetention -2ns: must be at least 1ms, or pulse.NoTTL to keep for ever"},
+		{"look back too short", func(c *pulse.Config) { c.LookBack = time.Millisecond }, "LookBack 1ms: must be at least 1s, or 0 for the default of 10s"},
 		{"both kept for ever", func(c *pulse.Config) { c.EventRetention, c.HistoryRetention = pulse.NoTTL, pulse.NoTTL }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -171,6 +171,21 @@ func TestSettings_2_6_HigherVersionReplacesAll(t *testing.T) {
 	}
 }
 
+// Back to version 1: that version 2 was in force once stays on record (4.11).
+func TestSettings_2_6_ARaiseToVersion1KeepsTheMark(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	topic := pulse.NewTopic[int]("t")
+	first := newClient(t, db, fast(db))
+	is.NoErr(second(topic.Subscribe(t.Context(), first, ignore[int], unordered()...)))
+	is.NoErr(second(topic.Subscribe(t.Context(), newClient(t, db, fast(db)), ignore[int], pulse.ConfigVersion(1))))
+	doc := storedSubscription(t, db, "billing", "t")
+	is.Equal(doc.Lookup("executionVersion").AsInt64(), int64(1))
+	is.True(doc.Lookup("ordered").Boolean())
+	is.True(doc.Lookup("embeddedExecutionSeen").Boolean())
+}
+
 func TestSettings_2_6_TwentyReplicasRaiseOnce(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

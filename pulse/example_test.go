@@ -156,8 +156,8 @@ func ExampleTopic_Subscribe() {
 		}
 		return err
 	},
-		pulse.Unordered(), pulse.ExecutionVersion(2), // what is available in this release
-		pulse.MaxConcurrency(8),
+		pulse.Unordered(), pulse.MaxConcurrency(8), // the default is one at a time, in the order of publication
+		pulse.ExecutionVersion(2),                            // a fraction of the commands; needs Unordered
 		pulse.MaxRetries(5), pulse.RetryDelay(2*time.Second), // after 2, 4, 8, 16 and 32 s
 		pulse.ConfigVersion(1), // raise it with each change of the others
 	)

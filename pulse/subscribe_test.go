@@ -232,16 +232,22 @@ func TestSubscribe_2_3_DefaultsOfASingleHandlerAsStored(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	c, db := publisher(t)
-	sub, err := pulse.NewTopic[int]("t").Subscribe(t.Context(), c, ignore[int], nil, pulse.Unordered(), pulse.ExecutionVersion(2))
+	sub, err := pulse.NewTopic[int]("t").Subscribe(t.Context(), c, ignore[int], nil) // a nil option is none
 	is.NoErr(err)
 	doc := storedSubscription(t, db, "billing", "t")
-	is.Equal(settingsOf(doc), `{"configVersion": 0, "executionVersion": 2, "ordered": false, "offsetReset": "latest", "delivery": "at-least-once", "maxRetries": 3, "retryDelayMs": 1000, "retryBackoffMultiplier": 2, "receiverMode": "single", "batchSize": 1}`)
+	is.Equal(settingsOf(doc), `{"configVersion": 0, "executionVersion": 1, "ordered": true, "offsetReset": "latest", "delivery": "at-least-once", "maxRetries": 3, "retryDelayMs": 1000, "retryBackoffMultiplier": 2, "receiverMode": "single", "batchSize": 1}`)
+	_, err = doc.LookupErr("embeddedExecutionSeen")
+	is.True(err != nil) // version 2 was never asked for
 	is.Equal(sub.Info(), pulse.SubscriptionInfo{
-		Topic: "t", ConsumerGroup: "billing", BatchSize: 1, MaxConcurrency: 4,
+		Topic: "t", ConsumerGroup: "billing", BatchSize: 1, MaxConcurrency: 1, Ordered: true,
 		OffsetReset: pulse.Latest, DeliveryMode: pulse.AtLeastOnce,
-		MaxRetries: 3, RetryDelay: time.Second, RetryBackoffMultiplier: 2, ExecutionVersion: 2,
+		MaxRetries: 3, RetryDelay: time.Second, RetryBackoffMultiplier: 2, ExecutionVersion: 1,
 	})
 	is.Equal(sub.Topic(), "t")
+	free, err := pulse.NewTopic[int]("u").Subscribe(t.Context(), c, ignore[int], pulse.Unordered())
+	is.NoErr(err)
+	is.Equal(free.Info().ExecutionVersion, 1)
+	is.Equal(free.Info().MaxConcurrency, 4) // the worker count
 }
 
 func TestSubscribe_2_3_EveryOptionAsStored(t *testing.T) {
