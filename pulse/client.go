@@ -207,7 +207,8 @@ func owner() string {
 // contexts end and their deliveries are handed back with the attempt not consumed (at-most-once: end as
 // cancelled). Outcomes of finished handlers are stored, leases released, change streams and loops ended,
 // and connections closed if Connect opened them. Errors say what could not be finished; it is made good
-// by another client, after the leases. A handler that ignores its context for 5 s is left behind.
+// by another client, after the leases. Close may take some seconds longer than ctx: cancelled handlers get
+// 5 s to return, and are left behind if they do not; what is to be stored gets 5 s after that.
 //
 // A call beside another waits for its end, within its own ctx, and one after it returns nil. Called from
 // inside a handler, Close only begins: the client is closed after the handler has returned.

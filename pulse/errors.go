@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	// ErrClosed is returned by every method of a client after Close. A publish that returns it has
+	// ErrClosed is returned after Close by Publish, PublishMany, Subscribe, SubscribeBatch, Start and
+	// History.Find, and by a Start or Subscribe that Close interrupted. A publish that returns it has
 	// stored nothing.
 	ErrClosed = errors.New("pulse: the client is closed")
 

@@ -19,6 +19,9 @@ import (
 // looksAtOnce is how many topics are looked at together: one slow answer must not hold up the others.
 const looksAtOnce = 4
 
+// giveBackTimeout bounds the attempt to give a lease back that may not be ours.
+const giveBackTimeout = 2 * time.Second
+
 // Config is what a Leader needs.
 type Config struct {
 	Store *store.Store
@@ -109,7 +112,9 @@ func (l *Leader) Campaign(ctx context.Context, r *receiver.Receiver, sub store.S
 	if err != nil {
 		// It may be ours all the same: its answer was lost, or cut off by Stop. Nobody would renew it, and
 		// the topic would wait for its end.
-		return errors.Join(err, l.Store.ReleaseDiscovery(context.WithoutCancel(ctx), []store.Lease{lease}))
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		defer cancel()
+		return errors.Join(err, l.Store.ReleaseDiscovery(soon, []store.Lease{lease}))
 	}
 	if !won {
 		return nil

@@ -23,6 +23,8 @@ import (
 const (
 	// stopGrace bounds the wait for our own loops, which end soon after their context.
 	stopGrace = 15 * time.Second
+	// releaseGrace bounds the release of leases, which is a courtesy to others.
+	releaseGrace = 5 * time.Second
 	// syncInterval is how often the server's clock is measured.
 	syncInterval = time.Minute
 )
@@ -141,10 +143,16 @@ func (e *Engine) Stop(ctx context.Context) error {
 	defer cancel()
 	problem := e.intake.Stop(grace)
 	e.due.stop()
-	if err := e.leader.Release(grace); err != nil {
-		e.Logger.Warn("pulse: discovery leases were not released, others take over when they expire", "group", e.Group, "error", err)
-	}
+	var release sync.WaitGroup
+	release.Go(func() { // beside the handlers: without MongoDB one wait is enough
+		soon, cancel := context.WithTimeout(grace, releaseGrace)
+		defer cancel()
+		if err := e.leader.Release(soon); err != nil {
+			e.Logger.Warn("pulse: discovery leases were not released, others take over when they expire", "group", e.Group, "error", err)
+		}
+	})
 	problem = errors.Join(problem, e.pool.Drain(ctx))
+	release.Wait()
 	end, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel2()
 	problem = errors.Join(problem, e.core.Stop(end))

@@ -145,9 +145,12 @@ func (st *Stream) tryNext(ctx context.Context) bool {
 // Err returns why the stream ended.
 func (st *Stream) Err() error { return st.cursor.Err() }
 
+// closeTimeout bounds the end of a stream: the server ends one that nobody reads by itself.
+const closeTimeout = 2 * time.Second
+
 // Close ends the stream on the server.
 func (st *Stream) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, DefaultTimeout)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	return st.cursor.Close(ctx)
 }
