@@ -39,6 +39,8 @@ type Client struct {
 	engine        *engine.Engine // nil until started
 	subscriptions map[string]*Subscription
 	isClosed      bool
+
+	outage outage
 }
 
 // New is Connect over the caller's connections, which stay open after Close.
@@ -147,7 +149,7 @@ func (c *Client) start(ctx context.Context) error {
 		Lease: c.config.LockTimeout, DiscoveryLease: c.config.DiscoveryLockTimeout,
 		HistoryRetention: c.config.HistoryRetention, LookBack: c.config.LookBack,
 		Streams: c.store.Transactions() && !c.config.DisableChangeStreams,
-		Report:  c.report, Logger: c.config.Logger,
+		Report:  c.report, Answered: c.answered, Logger: c.config.Logger,
 	})
 	for i, sub := range subs {
 		e.Add(sub.receiver, stored[i])
@@ -273,18 +275,4 @@ func (c *Client) running() *engine.Engine {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.engine
-}
-
-// report logs an error of the background work and hands it to the user, whose code must not stop ours.
-func (c *Client) report(err error) {
-	c.config.Logger.Error("pulse: background error", "group", c.config.ConsumerGroup, "error", err)
-	if c.config.OnError == nil {
-		return
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			c.config.Logger.Error("pulse: Config.OnError panicked", "group", c.config.ConsumerGroup, "panic", r)
-		}
-	}()
-	c.config.OnError(err)
 }

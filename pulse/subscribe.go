@@ -173,6 +173,13 @@ func (s *Subscription) ensure(ctx context.Context) (store.Subscription, error) {
 	if err := configurationError(s.problems(&stored)); err != nil {
 		return stored, err
 	}
+	if stored.Created {
+		starts := "behind the newest event: those published before are not delivered to this group (OffsetReset(Earliest) would include them)"
+		if s.wanted.OffsetReset == store.OffsetEarliest {
+			starts = "at the oldest retained event"
+		}
+		c.config.Logger.Info("pulse: created the durable subscription", "group", c.config.ConsumerGroup, "topic", r.Topic, "starts", starts)
+	}
 	r.SubscriptionID = stored.ID
 	inForce := stored.Settings.Over(s.wanted)
 	if inForce.ConfigVersion > s.wanted.ConfigVersion {

@@ -43,7 +43,9 @@ type Config struct {
 	// Streams tells whether to follow a change stream.
 	Streams bool
 	Report  func(error)
-	Logger  *slog.Logger
+	// Answered is called after each poll that MongoDB answered.
+	Answered func()
+	Logger   *slog.Logger
 }
 
 // Engine runs the subscriptions of one client.

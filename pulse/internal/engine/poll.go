@@ -32,6 +32,7 @@ func (e *Engine) pollLoop(ctx context.Context) {
 			wait = failures.Next()
 		} else {
 			failures.Reset()
+			e.Answered()
 		}
 		timer := clock.NewTimer(wait)
 		select {

@@ -38,6 +38,8 @@ func (p Position) After(q Position) bool {
 type Subscription struct {
 	ID, ConsumerGroup, Topic string
 	Settings                 StoredSettings
+	// Created tells that EnsureSubscription has just created it.
+	Created bool
 	// Cursor is the last event that has a delivery.
 	Cursor Position
 	// Start is where the subscription began, or where a client of this implementation took it over; Settled
@@ -80,7 +82,8 @@ func (s *Store) EnsureSubscription(ctx context.Context, group, topic string, wan
 	}
 	for range 20 {
 		raw, err := s.findSubscription(ctx, group, topic)
-		if errors.Is(err, mongo.ErrNoDocuments) {
+		created := errors.Is(err, mongo.ErrNoDocuments)
+		if created {
 			raw, err = s.createSubscription(ctx, group, topic, want)
 			if mongo.IsDuplicateKeyError(err) {
 				continue // another replica was faster
@@ -90,6 +93,7 @@ func (s *Store) EnsureSubscription(ctx context.Context, group, topic string, wan
 			return fail(err)
 		}
 		sub := readSubscription(raw)
+		sub.Created = created
 		if want.ConfigVersion <= sub.Settings.ConfigVersion() {
 			return sub, nil
 		}
