@@ -173,21 +173,21 @@ func (s *Store) Recover(ctx context.Context, h Head, verdict delivery.Verdict, d
 }
 
 // SettleInOrder stores outcomes of one order as a whole, and marks the next attempt as started, if there
-// is one. It returns false if any lease was lost: then nothing of it may count, and nothing was written
-// (without transactions: nothing behind the loss).
-func (s *Store) SettleInOrder(ctx context.Context, settlements []Settlement, next *Lease, retention time.Duration) (bool, error) {
+// is one. Nothing is stored if any of their leases was lost (without transactions: nothing behind the loss).
+// Held is false if that is so, or the next attempt's lease was lost.
+func (s *Store) SettleInOrder(ctx context.Context, settlements []Settlement, next *Lease, retention time.Duration) (stored, held bool, err error) {
 	lost, err := s.settleV1(ctx, settlements, retention, true)
 	if err != nil {
-		return false, fmt.Errorf("pulse: store %d outcomes in order: %w", len(settlements), err)
+		return false, false, fmt.Errorf("pulse: store %d outcomes in order: %w", len(settlements), err)
 	}
 	if len(lost) > 0 || next == nil {
-		return len(lost) == 0, nil
+		return len(lost) == 0, len(lost) == 0, nil
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	res, err := s.history.UpdateOne(ctx, lockedV1([]string{next.ID}, []string{next.Token}), pipelineSet(bson.D{{Key: "startedAt", Value: "$$NOW"}}))
 	if err != nil {
-		return false, fmt.Errorf("pulse: mark the next attempt of an order as started: %w", err)
+		return false, false, fmt.Errorf("pulse: mark the next attempt of an order as started: %w", err)
 	}
-	return res.MatchedCount == 1, nil
+	return true, res.MatchedCount == 1, nil
 }

@@ -24,6 +24,7 @@ func (p *Pool) run(t *task) {
 		p.lose(t, "it was not renewed in time") // this process was frozen, and the timer has not fired yet
 	}
 	if t.lost {
+		t.lane.order.ended(t)
 		p.forget([]*task{t})
 		p.slotFreed(t.lane)
 		p.mu.Unlock()
@@ -38,6 +39,7 @@ func (p *Pool) run(t *task) {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			t.lane.order.ended(t)
 			p.handBack([]*task{t})
 			p.slotFreed(t.lane)
 			return
@@ -108,6 +110,7 @@ func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out de
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.lane.pace.observe(took)
+	t.lane.order.ended(t)
 	cancelled := errors.Is(context.Cause(t.ctx), errClosed)
 	switch {
 	case cancelled && out.Failure != nil && !policy.AtMostOnce:

@@ -36,13 +36,22 @@ type order struct {
 	deadline time.Time // on the monotonic clock: later the lease may be another's
 	idle     time.Time // when the lane last had work
 
+	running *task          // its handler runs
 	blocked bool           // until outcomes on their way are stored
 	wait    time.Time      // by the server's clock: nothing runs before, since the head waits for its retry
 	steps   store.Position // up to here a holder was lost: one attempt at a time
 	done    []settled      // outcomes of the window that are not on their way yet
 	flushed time.Time      // when outcomes were last sent
+	flusher *time.Timer    // sends them when the next handler takes long; nil when it is not armed
 
 	heads []store.Head // read and not yet claimed
+}
+
+// ended says that a handler has ended; Pool.mu is held.
+func (o *order) ended(t *task) {
+	if o.running == t {
+		o.running = nil
+	}
 }
 
 // orderLease is how long the ordered lease lasts: longer than its attempts' leases, which are renewed
@@ -231,9 +240,11 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil || n < len(window) || l.removed || p.closing || l.order.token == "" {
-		// Whatever was claimed goes back; the fence lets what was not claimed be.
+		// Whatever was claimed goes back; the fence lets what was not claimed be. Of tasks that were lost
+		// already nothing goes back, and nothing else would end the wait for it.
 		l.order.heads, l.order.blocked = nil, true
 		p.handBack(tasks)
+		p.orderStored(l)
 		return false, err
 	}
 	l.order.heads = l.order.heads[len(window):]
@@ -261,6 +272,13 @@ func (p *Pool) concludeInOrder(t *task, s store.Settlement) {
 	}
 	if len(l.buffer) == 0 || clock.Since(l.order.flushed) >= flushInterval || p.closing || l.removed {
 		p.flushOrder(l)
+	} else if l.order.flusher == nil {
+		l.order.flusher = clock.AfterFunc(flushInterval-clock.Since(l.order.flushed), func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			l.order.flusher = nil
+			p.flushOrder(l)
+		})
 	}
 }
 
@@ -269,9 +287,13 @@ func (p *Pool) flushOrder(l *lane) {
 	if len(l.order.done) == 0 {
 		return
 	}
-	if len(l.buffer) > 0 {
-		l.order.done[len(l.order.done)-1].next = l.buffer[0]
-	} else {
+	last := &l.order.done[len(l.order.done)-1]
+	switch {
+	case l.order.running != nil:
+		last.next = l.order.running
+	case len(l.buffer) > 0:
+		last.next = l.buffer[0]
+	default:
 		l.order.blocked = true
 	}
 	for _, e := range l.order.done {

@@ -129,6 +129,9 @@ func (p *Pool) start(t *task) {
 	p.running++
 	t.lane.running++
 	t.state = started
+	if t.inOrder {
+		t.lane.order.running = t
+	}
 	go p.run(t)
 }
 

@@ -184,7 +184,7 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	}
 	lost := map[string]bool{}
 	for l, outcomes := range ordered {
-		held, err := s.writeInOrder(ctx, outcomes)
+		stored, held, err := s.writeInOrder(ctx, outcomes)
 		if err != nil {
 			return fmt.Errorf("%w (tried again until it is known; the leases stay renewed meanwhile)", err)
 		}
@@ -192,7 +192,7 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 			continue
 		}
 		for _, e := range outcomes {
-			lost[e.task.ID] = true
+			lost[e.task.ID] = !stored
 		}
 		p.mu.Lock()
 		p.loseOrder(l, "its order was lost")
@@ -241,8 +241,8 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	return nil
 }
 
-// writeInOrder stores the outcomes of one order, all or none.
-func (s *settler) writeInOrder(ctx context.Context, outcomes []settled) (held bool, err error) {
+// writeInOrder stores the outcomes of one order, all or none, and tells whether the order is still held.
+func (s *settler) writeInOrder(ctx context.Context, outcomes []settled) (stored, held bool, err error) {
 	settlements := make([]store.Settlement, len(outcomes))
 	var next *store.Lease
 	for i, e := range outcomes {

@@ -143,6 +143,9 @@ func (p *Pool) lose(t *task, why string) {
 			}
 		}
 	}
+	if t.inOrder && t.state == waiting {
+		return // nothing was done that another could repeat: the loss of the running one says enough
+	}
 	go p.Report(p.lockLost(t, why)) // not under the lock: the user's code may call back
 }
 
