@@ -59,7 +59,7 @@ type emitter struct {
 }
 
 // locals are the names of variables in generated functions. They are the short
-// ones below unless the package declares such a name itself.
+// ones below unless the package declares a type of such a name.
 type locals struct{ recv, ctx, arg, dec, ptr, seen, end, key, val, all string }
 
 // echoes refers to a name of the runtime.

@@ -15,7 +15,10 @@ import (
 
 // names hands out names that mean the same everywhere in the generated file.
 type names struct {
-	taken  map[string]bool
+	taken map[string]bool
+	// meant are the names that generated functions refer to, and their variables
+	// therefore must not hide: types, and what Go predeclares.
+	meant  map[string]bool
 	locals map[string]string
 	// byPath has the name of every import, and declared the one that the package
 	// gives itself.
@@ -24,24 +27,35 @@ type names struct {
 }
 
 func newNames(p *resolve.Package) *names {
-	n := &names{taken: make(map[string]bool), locals: make(map[string]string), byPath: make(map[string]string), declared: make(map[string]string)}
+	n := &names{
+		taken: make(map[string]bool), meant: make(map[string]bool), locals: make(map[string]string),
+		byPath: make(map[string]string), declared: make(map[string]string),
+	}
 	for name := range p.Declared {
 		n.taken[name] = true
 	}
+	for _, name := range p.Types.Scope().Names() {
+		if _, ok := p.Types.Scope().Lookup(name).(*types.TypeName); ok {
+			n.meant[name] = true
+		}
+	}
 	for _, name := range types.Universe.Names() {
-		n.taken[name] = true
+		n.taken[name], n.meant[name] = true, true
 	}
 	return n
 }
 
 // local returns a name for a variable. Two variables of different functions may
-// share it.
+// share it. It hides what the package declares under that name, which is of no
+// consequence for a function or a variable: a test's helper must not change the
+// generated file.
 func (n *names) local(name string) string {
 	if have, ok := n.locals[name]; ok {
 		return have
 	}
-	out := n.unique(name)
+	out := free(name, n.meant)
 	n.locals[name] = out
+	n.taken[out], n.meant[out] = true, true
 	return out
 }
 
@@ -56,11 +70,17 @@ func (n *names) pkg(path, name string) string {
 }
 
 func (n *names) unique(name string) string {
+	out := free(name, n.taken)
+	n.taken[out] = true
+	return out
+}
+
+// free returns the name, or the name with the first number that makes it free.
+func free(name string, taken map[string]bool) string {
 	out := name
-	for i := 2; n.taken[out] || token.IsKeyword(out); i++ {
+	for i := 2; taken[out] || token.IsKeyword(out); i++ {
 		out = fmt.Sprintf("%s%d", name, i)
 	}
-	n.taken[out] = true
 	return out
 }
 
