@@ -75,7 +75,7 @@ func TestHandle_7_3_DecodeErrorsNameTopicAndEvent(t *testing.T) {
 	is.Equal(known.EventID, "ev-1")
 
 	err = fake.deliver(t.Context(), Message{Event: EventContext{Topic: "a", EventID: "ev-2"}})
-	is.Equal(err.Error(), "echoes: topic a, event ev-2: params: missing: the event's data is no document with the field params")
+	is.Equal(err.Error(), "echoes: topic a, event ev-2: params: missing: the event's data is no document with the field params (published with pulse.Topic.Publish instead of App.Publish?)")
 	err = fake.deliver(t.Context(), Message{Event: EventContext{Topic: "a", EventID: "ev-3"}, Err: errors.New("no JSON")})
 	is.Equal(err.Error(), "echoes: topic a, event ev-3: params: no JSON")
 }

@@ -23,7 +23,7 @@ func (c *check) config(format string, args ...any) {
 // routes checks what Config says of transports.
 func (c *check) routes() {
 	if c.cfg.Pulse == nil && c.cfg.Kafka == nil {
-		c.config("no transport is configured: set Config.Pulse or Config.Kafka")
+		c.config("no transport is configured: set Config.Pulse")
 	}
 	for _, r := range []struct{ field, value, prefix string }{
 		{"ConsumeFrom", string(c.cfg.ConsumeFrom), "From"}, {"PublishTo", string(c.cfg.PublishTo), "To"},
@@ -36,7 +36,7 @@ func (c *check) routes() {
 			continue
 		}
 		for _, name := range c.missing(r.value) {
-			c.config("Config.%s selects %s, which is not configured: set Config.%s or change Config.%[1]s", r.field, r.value, field(name))
+			c.config("Config.%s selects %s, and %s is not configured: %s", r.field, r.value, name, remedy(name, "change Config."+r.field))
 		}
 	}
 }
@@ -45,11 +45,13 @@ func transportName(s string) bool {
 	return s == transportPulse || s == transportKafka || s == transportBoth
 }
 
-func field(transport string) string {
+// remedy says what to do about a transport that is selected and not configured.
+// For Kafka the way out comes first: this release has no Carrier to set.
+func remedy(transport, wayOut string) string {
 	if transport == transportKafka {
-		return "Kafka"
+		return wayOut + ", or set Config.Kafka to a Carrier of your own (one for Kafka is planned, and not part of this release)"
 	}
-	return "Pulse"
+	return "set Config.Pulse or " + wayOut
 }
 
 // missing returns the transports that a selection needs and Config lacks. When
@@ -181,7 +183,7 @@ func (c *check) transport(l Listener, wrong func(string, ...any)) {
 			return
 		}
 		for _, name := range c.missing(*own) {
-			wrong("transport=%s, but %s is not configured: set Config.%s or change the annotation", *own, name, field(name))
+			wrong("transport=%s, but %s is not configured: %s", *own, name, remedy(name, "change the annotation"))
 		}
 	}
 	if l.kind == KindBatch && source != transportPulse && transportName(source) {

@@ -32,8 +32,9 @@ const (
 type Config struct {
 	// Pulse configures the transport over MongoDB; nil leaves it out.
 	Pulse *Pulse
-	// Kafka is the transport over Kafka, made by package echoes/kafka; nil
-	// leaves it out.
+	// Kafka is a transport over Kafka; nil leaves it out. A ready-made one is
+	// planned and not part of this release: what is set here is a Carrier of
+	// your own.
 	Kafka Carrier
 
 	// ConsumeFrom says where listeners get their events from, unless their

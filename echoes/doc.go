@@ -10,9 +10,9 @@
 //	func (s *Invoices) Created(ctx context.Context, items []echoes.Item[Invoice]) error
 //
 // New makes an App of services and a configuration, Start runs it, Publish
-// publishes, Close ends it. Events travel over transports: Pulse, which keeps
-// them in MongoDB, and Kafka, which package echoes/kafka supplies. A listener
-// does not know which one brought its event.
+// publishes, Close ends it. Events travel over transports: over Pulse, which
+// keeps them in MongoDB, or over a Carrier. One for Kafka is planned; Carrier is
+// the seam for it. A listener does not know which transport brought its event.
 //
 // # Handlers
 //
@@ -21,7 +21,9 @@
 // panic the delivery is retried as the listener's options say; pulse.Permanent
 // and pulse.RetryAfter say otherwise. Events are delivered at least once: a
 // handler that writes uses the EventID as the key that makes a repetition
-// harmless.
+// harmless. Single events are handled in order, one at a time, unless their
+// directive says ordered=false executionVersion=2, the choice for events that do
+// not depend on each other: docs/delivery.md compares.
 //
 // # Decoding
 //
@@ -30,6 +32,15 @@
 // the path, as in
 //
 //	echoes: topic invoice.created, event ev-1: lines[0].price: want float64, got string
+//
+// Such a failure is retried like any other.
+//
+// # What is stored
+//
+// Publish stores the document {params: ...} as the data of a Pulse event, and a
+// listener reads params. Whoever publishes to a listener with pulse.Topic, or
+// from Node with Pulse alone, writes that document; whoever reads with
+// pulse.Topic what Publish stored finds it in Data.
 //
 // # Start-up
 //

@@ -157,7 +157,7 @@ func (l Listener) Method() string { return l.method }
 // Settings returns what the listener's own options say.
 func (l Listener) Settings() Settings { return l.settings }
 
-var errNoParams = errors.New("missing: the event's data is no document with the field params")
+var errNoParams = errors.New("missing: the event's data is no document with the field params (published with pulse.Topic.Publish instead of App.Publish?)")
 
 // decodeMessage decodes one message with d, and names topic and event on
 // failure.

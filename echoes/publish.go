@@ -13,8 +13,9 @@ import (
 type PublishOption func(*Outgoing)
 
 // WithID gives the event its ID, any text that is not empty. Publishing an ID
-// again stores nothing: the result is marked as Duplicate (spec 1.3). Default:
-// a new UUIDv7.
+// again, for as long as its event is retained, stores nothing: with the same
+// topic and params the result is marked as Duplicate, with others the error is a
+// *pulse.ConflictError (spec 1.3). Default: a new UUIDv7.
 func WithID(id string) PublishOption {
 	return func(o *Outgoing) { o.ID, o.idGiven = id, true }
 }
