@@ -38,8 +38,11 @@ func (l *logged) Handle(_ context.Context, r slog.Record) error {
 func storeSubscription(t *testing.T, db *mongo.Database, topic string, settings bson.D) {
 	t.Helper()
 	doc := append(bson.D{
-		{Key: "_id", Value: "s-" + topic}, {Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: topic},
-		{Key: "createdAt", Value: time.Now()}, {Key: "updatedAt", Value: time.Now()},
+		{Key: "_id", Value: "s-" + topic},
+		{Key: "consumerGroup", Value: "billing"},
+		{Key: "topic", Value: topic},
+		{Key: "createdAt", Value: time.Now()},
+		{Key: "updatedAt", Value: time.Now()},
 	}, settings...)
 	_, err := db.Collection("orionjs.pulse.subscriptions").InsertOne(t.Context(), doc)
 	is.New(t).NoErr(err)
@@ -49,10 +52,16 @@ func storeSubscription(t *testing.T, db *mongo.Database, topic string, settings 
 func complete(changes bson.M) bson.D {
 	var d bson.D
 	for _, e := range []bson.E{
-		{Key: "configVersion", Value: int32(0)}, {Key: "executionVersion", Value: int32(2)}, {Key: "ordered", Value: false},
-		{Key: "offsetReset", Value: "latest"}, {Key: "delivery", Value: "at-least-once"}, {Key: "maxRetries", Value: int32(3)},
-		{Key: "retryDelayMs", Value: int32(1000)}, {Key: "retryBackoffMultiplier", Value: int32(2)},
-		{Key: "receiverMode", Value: "single"}, {Key: "batchSize", Value: int32(1)},
+		{Key: "configVersion", Value: int32(0)},
+		{Key: "executionVersion", Value: int32(2)},
+		{Key: "ordered", Value: false},
+		{Key: "offsetReset", Value: "latest"},
+		{Key: "delivery", Value: "at-least-once"},
+		{Key: "maxRetries", Value: int32(3)},
+		{Key: "retryDelayMs", Value: int32(1000)},
+		{Key: "retryBackoffMultiplier", Value: int32(2)},
+		{Key: "receiverMode", Value: "single"},
+		{Key: "batchSize", Value: int32(1)},
 	} {
 		if value, changed := changes[e.Key]; changed {
 			e.Value = value

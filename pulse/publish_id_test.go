@@ -197,8 +197,12 @@ func TestPublish_1_3_DuplicateOfAnEventOfOthers(t *testing.T) {
 	is := is.New(t)
 	c, db := publisher(t)
 	_, err := db.Collection("orionjs.pulse.events").InsertOne(t.Context(), bson.D{
-		{Key: "_id", Value: "x"}, {Key: "topic", Value: "count"}, {Key: "data", Value: nil}, {Key: "headers", Value: nil},
-		{Key: "publisher", Value: nil}, {Key: "expiresAt", Value: nil},
+		{Key: "_id", Value: "x"},
+		{Key: "topic", Value: "count"},
+		{Key: "data", Value: nil},
+		{Key: "headers", Value: nil},
+		{Key: "publisher", Value: nil},
+		{Key: "expiresAt", Value: nil},
 	})
 	is.NoErr(err)
 	event, err := pulse.NewTopic[*int]("count").Publish(t.Context(), c, nil, pulse.WithID("x"))

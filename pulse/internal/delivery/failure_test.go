@@ -96,7 +96,11 @@ func TestFromHandler_4_2_HostileErrors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	for _, err := range []error{
-		panicsInError{}, panicsInAs{}, panicsInUnwrap{}, panicsInIs{}, (*fs.PathError)(nil), errors.Join(panicsInError{}, panicsInUnwrap{}),
+		panicsInError{},
+		panicsInAs{},
+		panicsInUnwrap{},
+		panicsInIs{},
+		(*fs.PathError)(nil), errors.Join(panicsInError{}, panicsInUnwrap{}),
 		&PermanentError{Err: panicsInError{}}, &DecodeError{Err: panicsInUnwrap{}}, &PanicError{Value: panicsInError{}}, &PanicError{Value: make(chan int)},
 		&RetryAfterError{Err: panicsInAs{}}, fmt.Errorf("wrapped: %w", panicsInUnwrap{}),
 	} {

@@ -13,11 +13,22 @@ import (
 // hostileValue draws values of all types, right ones and wrong ones.
 func hostileValue() *rapid.Generator[any] {
 	return rapid.SampledFrom([]any{
-		nil, bson.Undefined{}, true, "text", "", int32(-1), int64(math.MaxInt64), int64(math.MinInt64), 2.5, math.NaN(), math.Inf(-1),
-		bson.A{}, bson.A{"a", nil, 7, bson.D{}}, bson.D{}, bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: 1}},
+		nil,
+		bson.Undefined{},
+		true, "text", "", int32(-1), int64(math.MaxInt64), int64(math.MinInt64), 2.5, math.NaN(), math.Inf(-1),
+		bson.A{},
+		bson.A{"a", nil, 7, bson.D{}},
+		bson.D{},
+		bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: 1}},
 		bson.DateTime(math.MaxInt64), bson.DateTime(math.MinInt64), bson.NewDateTimeFromTime(time.Unix(1, 0)),
-		bson.Timestamp{}, bson.Timestamp{T: math.MaxUint32, I: math.MaxUint32}, bson.NewObjectID(), bson.MinKey{}, bson.MaxKey{},
-		bson.Binary{Subtype: 9, Data: []byte{1}}, bson.Regex{Pattern: "("}, bson.JavaScript("x"), bson.Symbol("s"), bson.NewDecimal128(1, 2),
+		bson.Timestamp{},
+		bson.Timestamp{T: math.MaxUint32, I: math.MaxUint32},
+		bson.NewObjectID(),
+		bson.MinKey{},
+		bson.MaxKey{},
+		bson.Binary{Subtype: 9, Data: []byte{1}},
+		bson.Regex{Pattern: "("},
+		bson.JavaScript("x"), bson.Symbol("s"), bson.NewDecimal128(1, 2),
 	})
 }
 
@@ -78,8 +89,12 @@ func TestFields_6_3_WrongTypesReadAsAbsent(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	f := parse(document(t, bson.D{
-		{Key: "n", Value: "7"}, {Key: "s", Value: 7}, {Key: "d", Value: "2025-01-01"}, {Key: "l", Value: bson.A{"a", 1, nil, "b"}},
-		{Key: "m", Value: bson.D{{Key: "a", Value: "x"}, {Key: "b", Value: 1}}}, {Key: "t", Value: int64(5)},
+		{Key: "n", Value: "7"},
+		{Key: "s", Value: 7},
+		{Key: "d", Value: "2025-01-01"},
+		{Key: "l", Value: bson.A{"a", 1, nil, "b"}},
+		{Key: "m", Value: bson.D{{Key: "a", Value: "x"}, {Key: "b", Value: 1}}},
+		{Key: "t", Value: int64(5)},
 	}))
 	_, ok := f.number("n")
 	is.True(!ok)
