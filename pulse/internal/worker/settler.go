@@ -272,7 +272,10 @@ func (p *Pool) superseded(batch []settled) map[*task]bool {
 
 func (p *Pool) logFailure(e settled, topic string) {
 	f := e.settlement.Failure
-	attrs := []any{"group", p.Group, "topic", topic, "delivery", e.task.deliveryID(), "attempt", e.task.attempt(), "code", f.Code, "error", f.Message}
+	attrs := []any{"group", p.Group, "topic", topic, "delivery", e.task.deliveryID(), "event", e.settlement.EventID, "attempt", e.task.attempt(), "code", f.Code, "error", f.Message}
+	if f.Stack != "" {
+		attrs = append(attrs, "stack", f.Stack)
+	}
 	if e.settlement.Verdict == delivery.Retried {
 		p.Logger.Warn("pulse: attempt failed, will be retried", append(attrs, "delay", e.settlement.Delay)...)
 		return
