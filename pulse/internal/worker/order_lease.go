@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// orderLease is how long the ordered lease lasts: longer than its attempts' leases, which are renewed
+// after it, so that none outlives it.
+func (p *Pool) orderLease() time.Duration { return p.Lease + p.Lease/4 }
+
+// holdOrder makes sure that this client holds the ordered lease.
+func (p *Pool) holdOrder(ctx context.Context, l *lane) (bool, error) {
+	p.mu.Lock()
+	held := l.order.token != "" && clock.Until(l.order.deadline) > p.Lease/4
+	l.order.idle = clock.Now()
+	p.mu.Unlock()
+	if held {
+		return true, nil
+	}
+	token, asked := uuid.NewString(), clock.Now()
+	won, until, err := p.Store.AcquireOrdered(ctx, store.Lease{ID: l.receiver.SubscriptionID, Token: token}, p.Owner, p.orderLease())
+	if err != nil {
+		return false, fmt.Errorf("topic %s: %w", l.receiver.Topic, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !won {
+		l.order.heads = nil
+		l.sources[store.V1].ready = false
+		p.wakeAt(l, store.V1, until)
+		return false, nil
+	}
+	l.order.token, l.order.deadline, l.order.heads = token, asked.Add(p.orderLease()), nil
+	l.order.wait = time.Time{}
+	return true, nil
+}
+
+// loseOrder gives up the order: the lease is gone, or must be taken for gone. p.mu is held.
+func (p *Pool) loseOrder(l *lane, why string) {
+	l.order.token, l.order.wait = "", time.Time{}
+	for _, t := range p.tasksOf(l) {
+		if t.inOrder {
+			p.lose(t, why)
+		}
+	}
+	p.forgetDone(l)
+	p.wakeAt(l, store.V1, p.Store.Now().Add(p.orderLease()))
+}
+
+// renewOrders renews the ordered leases that are in use, and releases those that have been idle for a
+// whole lease, so that another client gets its turn.
+func (p *Pool) renewOrders(ctx context.Context) error {
+	var renew, release []store.Lease
+	p.mu.Lock()
+	for _, l := range p.lanes {
+		if l.order.token == "" {
+			continue
+		}
+		lease := store.Lease{ID: l.receiver.SubscriptionID, Token: l.order.token}
+		working := l.running > 0 || len(l.buffer) > 0 || l.order.blocked || l.reserved > 0
+		if !working && clock.Since(l.order.idle) > p.Lease {
+			release = append(release, lease)
+			l.order.token, l.order.wait = "", time.Time{}
+			continue
+		}
+		renew = append(renew, lease)
+	}
+	p.mu.Unlock()
+	if len(release) > 0 {
+		if err := p.Store.ReleaseOrdered(ctx, release); err != nil {
+			p.Report(err)
+		}
+	}
+	if len(renew) == 0 {
+		return nil
+	}
+	asked := clock.Now()
+	held, err := p.Store.RenewOrdered(ctx, renew, p.orderLease())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		for _, lease := range renew {
+			if l.order.token != lease.Token {
+				continue
+			}
+			switch {
+			case err == nil && held[lease.ID]:
+				l.order.deadline = asked.Add(p.orderLease())
+			case err == nil || clock.Until(l.order.deadline) <= 0:
+				p.loseOrder(l, "the ordered lease was lost")
+			}
+		}
+	}
+	return err
+}
+
+// releaseOrders ends the ordered leases of lanes that have come to rest.
+func (p *Pool) releaseOrders(ctx context.Context, lanes []*lane) error {
+	var leases []store.Lease
+	p.mu.Lock()
+	for _, l := range lanes {
+		if l.order.token != "" && l.running == 0 {
+			leases = append(leases, store.Lease{ID: l.receiver.SubscriptionID, Token: l.order.token})
+			l.order.token = ""
+		}
+	}
+	p.mu.Unlock()
+	if len(leases) == 0 {
+		return nil
+	}
+	return p.Store.ReleaseOrdered(ctx, leases)
+}
