@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"github.com/orionjs/orion-go/pulse/pulsetest"
 	"github.com/orionjs/orion-go/templates"
 )
 
@@ -20,7 +22,11 @@ func TestRender_7_2_GeneratesCompilesAndPasses(t *testing.T) {
 	checkout, err := filepath.Abs("..")
 	is.NoErr(err)
 	dir := filepath.Join(t.TempDir(), "billing")
-	files, err := templates.Render(dir, templates.Service{Module: "example.com/acme/billing"})
+	database := ""
+	if !testing.Short() {
+		database = pulsetest.Database(t).Name()
+	}
+	files, err := templates.Render(dir, templates.Service{Module: "example.com/acme/billing", Name: database})
 	is.NoErr(err)
 	is.Equal(files, []string{"Makefile", "README.md", "go.mod", "main.go", "main_test.go", "orders/orders.go", "orders/orders_test.go"})
 
@@ -39,6 +45,9 @@ func TestRender_7_2_GeneratesCompilesAndPasses(t *testing.T) {
 	run("vet", "./...")
 	run("test", "./...")
 	run("tool", "echoesgen", "-check", "./...")
+	run("tool", "pulse", "version")
+	run("build", "-o", "service", ".")
+	t.Run("runs and stops", func(t *testing.T) { runAndStop(t, filepath.Join(dir, "service"), pulsetest.URI(t)) })
 
 	for _, name := range files {
 		if !strings.HasSuffix(name, ".go") {
@@ -48,6 +57,33 @@ func TestRender_7_2_GeneratesCompilesAndPasses(t *testing.T) {
 		is.NoErr(err)
 		is.Equal(string(out), "")
 	}
+}
+
+// runAndStop starts the service, waits until it has handled what it published,
+// and stops it as Ctrl-C does.
+func runAndStop(t *testing.T, service, uri string) {
+	is := is.New(t)
+	cmd := exec.Command(service, "-publish", "5")
+	cmd.Env = append(os.Environ(), "MONGODB_URI="+uri)
+	out, err := cmd.StderrPipe()
+	is.NoErr(err)
+	is.NoErr(cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed before the end
+	var text strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		text.WriteString(line + "\n")
+		interesting := strings.Contains(line, "order created") || strings.Contains(line, "order shipped") || strings.Contains(line, "waiting for events")
+		all := text.String()
+		if interesting && strings.Count(all, "order created") == 5 && strings.Count(all, "order shipped") == 5 && strings.Contains(all, "waiting for events") {
+			is.NoErr(cmd.Process.Signal(os.Interrupt))
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("the service ended with %v:\n%s", err, text.String())
+	}
+	_, end, _ := strings.Cut(text.String(), "stopping: running handlers finish")
+	is.True(strings.HasSuffix(strings.TrimSpace(end), "stopped"))
 }
 
 func goroot(t *testing.T) string {

@@ -5,7 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	"github.com/orionjs/orion-go/templates"
 )
@@ -58,11 +61,32 @@ func initService(args []string, dir string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stdout, `
 Next:
   cd %s
-  go mod tidy          finds the versions of what the service uses
+%s  go mod tidy          finds the versions of what the service uses
   go generate ./...    writes orders/echoes_gen.go
   go test ./...
+  go tool pulse dev -- go run . -publish 5
 
-README.md says how to run it.
-`, name)
+README.md says more.
+`, name, replaceStep())
 	return exitOK
+}
+
+const modulePath = "github.com/orionjs/orion-go"
+
+// replaceStep is the line about the module of this command for those who did not
+// get it by a version, as nobody does until one is tagged: go mod tidy would not
+// find it.
+func replaceStep() string {
+	clone := "PATH/TO/CLONE"
+	if _, file, _, ok := runtime.Caller(0); ok {
+		root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+		if strings.Contains(filepath.ToSlash(root), modulePath+"@v") {
+			return "" // from the module cache
+		}
+		// Built with -trimpath, the file is none of this machine.
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil && filepath.IsAbs(root) {
+			clone = root
+		}
+	}
+	return fmt.Sprintf("  go mod edit -replace=%s=%s\n                       needed until a version is tagged\n", modulePath, clone)
 }

@@ -28,7 +28,7 @@ func URI(t testing.TB) string {
 	}
 	uri := os.Getenv(uriVariable)
 	if uri == "" {
-		t.Fatalf("%s is not set: run `make test`, or `go run ./cmd/pulse dev -- go test ./...`; -short leaves out what needs a server", uriVariable)
+		t.Fatalf("%s is not set: run `go tool pulse dev -- go test ./...`, which brings up a server (once before: go get -tool github.com/orionjs/orion-go/cmd/pulse; in that repository itself: make test), or set it to a server of yours; -short leaves out what needs one", uriVariable)
 	}
 	return uri
 }

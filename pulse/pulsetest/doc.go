@@ -5,7 +5,7 @@
 // says what the test expects. CommandMonitor counts what a client sends, Proxy cuts, stalls and delays its
 // connection, FailPoint makes the server refuse or delay its commands.
 //
-// The server is the one that the environment variable MONGODB_URI names; `pulse dev -- go test ./...`
-// starts one for the run and sets it. Tests that need the server fail without it and are skipped under
-// -short.
+// The server is the one that the environment variable MONGODB_URI names; `go tool pulse dev -- go test ./...`
+// brings one up for the run and sets it, where go.mod names the tool github.com/orionjs/orion-go/cmd/pulse.
+// Tests that need the server fail without it and are skipped under -short.
 package pulsetest

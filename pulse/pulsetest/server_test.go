@@ -21,7 +21,7 @@ func TestURI_MissingServerSaysWhatToRun(t *testing.T) {
 	}
 	t.Setenv(uriVariable, "")
 	wantParts(t, (&fakeT{TB: t}).run(func(t testing.TB) { Database(t) }),
-		"MONGODB_URI is not set", "make test", "go run ./cmd/pulse dev -- go test ./...")
+		"MONGODB_URI is not set", "go tool pulse dev -- go test ./...", "make test")
 }
 
 func TestDatabase_IsTheTestsOwnAndDroppedAfterIt(t *testing.T) {
