@@ -320,3 +320,50 @@ func TestDeliver_3_2_WhatHasADeliveryGetsNoOther(t *testing.T) {
 		})
 	}
 }
+
+// Another client, one of the Node implementation, delivers an event while this one leads: the event's delivery
+// is there before the leader comes to it. It goes on at once, without it.
+func TestDeliver_3_2_DeliveredByAnotherClientMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []bool{false, true} {
+		t.Run(fmt.Sprint("batch=", batch), func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			db := pulsetest.Database(t)
+			var reported pulsetest.Recorder[error]
+			c := startClient(t, patient(db, func(c *pulse.Config) { c.OnError = func(err error) { reported.Add(err) } }))
+			g := &group{db: db, clients: []*pulse.Client{c}}
+			var received pulsetest.Recorder[string]
+			handle := func(_ context.Context, es []*pulse.Event[order]) error {
+				received.Add(eventIDsOf(es)...)
+				return nil
+			}
+			var err error
+			if batch {
+				_, err = deliverOrders.SubscribeBatch(t.Context(), c, 2, handle)
+			} else {
+				_, err = deliverOrders.Subscribe(t.Context(), c, func(ctx context.Context, e *pulse.Event[order]) error {
+					return handle(ctx, []*pulse.Event[order]{e})
+				}, unordered()...)
+			}
+			is.NoErr(err)
+			published(t, deliverOrders, c, 0, pulse.WithID("first")) // it leads
+			received.Wait(t, 1)
+			taken := nodeDelivery(only(t, eventsOf(db), bson.D{}), "v2-success")
+			for _, id := range []string{"b", "d"} { // the last of a batch, which its delivery's key names
+				_, err = deliveriesOf(db).InsertOne(t.Context(), set(set(set(taken, "_id", "of "+id), "eventId", id), "eventSequence", bson.Timestamp{T: 1, I: 1}))
+				is.NoErr(err)
+			}
+			var messages []pulse.Message[order]
+			for _, id := range []string{"a", "b", "c", "d", "e"} {
+				messages = append(messages, pulse.Message[order]{ID: id})
+			}
+			_, err = deliverOrders.PublishMany(t.Context(), c, messages)
+			is.NoErr(err)
+			received.Wait(t, 4)
+			g.close(t)
+			sameIDs(t, received.Values(), []string{"first", "a", "c", "e"})
+			is.Equal(reported.Len(), 0)
+		})
+	}
+}
