@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -48,7 +49,11 @@ type consumer struct {
 	BatchSize           int // 0: single events
 	Workers, MaxRetries int
 	AtMostOnce          bool
-	Lease               time.Duration
+	// Ordered makes it an ordered subscription, of version 1; V1 an unordered one of version 1.
+	Ordered, V1 bool
+	Lease       time.Duration
+	// FailOneIn fails one run of so many, at random; 0: none.
+	FailOneIn int
 	// FailFirst fails each first attempt, to be retried at once.
 	FailFirst bool
 	// HangAfter lets the handler hang, whatever its context says, from that call on, until a line of input
@@ -97,7 +102,13 @@ func (c consumer) run() error {
 		return err
 	}
 	opts := []pulse.SubscribeOption{
-		pulse.Unordered(), pulse.ExecutionVersion(2), pulse.OffsetReset(pulse.Earliest), pulse.RetryDelay(time.Millisecond),
+		pulse.OffsetReset(pulse.Earliest), pulse.RetryDelay(time.Millisecond),
+	}
+	if !c.Ordered {
+		opts = append(opts, pulse.Unordered())
+		if !c.V1 {
+			opts = append(opts, pulse.ExecutionVersion(2))
+		}
 	}
 	if c.AtMostOnce {
 		opts = append(opts, pulse.DeliveryMode(pulse.AtMostOnce))
@@ -162,7 +173,10 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	}
 	docs := make([]bson.D, len(events))
 	for i, e := range events {
-		docs[i] = bson.D{{Key: "event", Value: e.ID}, {Key: "attempt", Value: attempt}, {Key: "pid", Value: os.Getpid()}}
+		docs[i] = bson.D{
+			{Key: "event", Value: e.ID}, {Key: "attempt", Value: attempt}, {Key: "pid", Value: os.Getpid()},
+			{Key: "number", Value: e.Data.Number}, {Key: "at", Value: bson.Timestamp{}}, // the server's
+		}
 	}
 	// Not the handler's context: a frozen process should do everything that it can still do wrong.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -172,6 +186,9 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	}
 	if hangs {
 		<-h.released
+	}
+	if h.FailOneIn > 0 && rand.IntN(h.FailOneIn) == 0 {
+		return errors.New("by chance")
 	}
 	return nil
 }
