@@ -252,13 +252,20 @@ func storeBatch(t *testing.T, db *mongo.Database, events []string) bson.D {
 	now := time.Now().UTC()
 	doc := bson.D{
 		{Key: "_id", Value: "batch of " + events[0]},
-		{Key: "eventId", Value: events[len(events)-1]}, {Key: "eventIds", Value: events},
-		{Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: deliverOrders.Name()},
-		{Key: "eventCreatedAt", Value: now}, {Key: "eventSequence", Value: last.Lookup("sequence")},
+		{Key: "eventId", Value: events[len(events)-1]},
+		{Key: "eventIds", Value: events},
+		{Key: "consumerGroup", Value: "billing"},
+		{Key: "topic", Value: deliverOrders.Name()},
+		{Key: "eventCreatedAt", Value: now},
+		{Key: "eventSequence", Value: last.Lookup("sequence")},
 		{Key: "status", Value: "v2-pending"},
-		{Key: "attempt", Value: int32(0)}, {Key: "attemptId", Value: "first of " + events[0]},
-		{Key: "attemptCreatedAt", Value: now}, {Key: "nextAttemptAt", Value: now}, {Key: "attempts", Value: bson.A{}},
-		{Key: "createdAt", Value: now}, {Key: "updatedAt", Value: now},
+		{Key: "attempt", Value: int32(0)},
+		{Key: "attemptId", Value: "first of " + events[0]},
+		{Key: "attemptCreatedAt", Value: now},
+		{Key: "nextAttemptAt", Value: now},
+		{Key: "attempts", Value: bson.A{}},
+		{Key: "createdAt", Value: now},
+		{Key: "updatedAt", Value: now},
 	}
 	_, err := deliveriesOf(db).InsertOne(t.Context(), doc)
 	is.New(t).NoErr(err)

@@ -267,14 +267,20 @@ func nodeDelivery(e bson.Raw, status string) bson.D {
 		{Key: "executionVersion", Value: 2.0},
 		{Key: "attempts", Value: bson.A{}},
 		{Key: "error", Value: nil},
-		{Key: "createdAt", Value: now}, {Key: "updatedAt", Value: now},
+		{Key: "createdAt", Value: now},
+		{Key: "updatedAt", Value: now},
 	}
 	if status == "v2-pending" {
 		return append(doc, bson.D{
-			{Key: "attempt", Value: 0.0}, {Key: "attemptId", Value: uuid.NewString()},
-			{Key: "attemptCreatedAt", Value: now}, {Key: "nextAttemptAt", Value: now},
-			{Key: "lockOwner", Value: nil}, {Key: "lockToken", Value: nil}, {Key: "lockedUntil", Value: nil},
-			{Key: "endedAt", Value: nil}, {Key: "expiresAt", Value: nil},
+			{Key: "attempt", Value: 0.0},
+			{Key: "attemptId", Value: uuid.NewString()},
+			{Key: "attemptCreatedAt", Value: now},
+			{Key: "nextAttemptAt", Value: now},
+			{Key: "lockOwner", Value: nil},
+			{Key: "lockToken", Value: nil},
+			{Key: "lockedUntil", Value: nil},
+			{Key: "endedAt", Value: nil},
+			{Key: "expiresAt", Value: nil},
 		}...)
 	}
 	return append(doc, bson.E{Key: "attempt", Value: 1}, bson.E{Key: "endedAt", Value: now}, bson.E{Key: "finalAttempt", Value: 1})

@@ -48,12 +48,15 @@ func closeClient(t *testing.T, c *pulse.Client) {
 
 // the collections of the default prefix.
 func eventsOf(db *mongo.Database) *mongo.Collection { return db.Collection("orionjs.pulse.events") }
+
 func subscriptionsOf(db *mongo.Database) *mongo.Collection {
 	return db.Collection("orionjs.pulse.subscriptions")
 }
+
 func deliveriesOf(db *mongo.Database) *mongo.Collection {
 	return db.Collection("orionjs.pulse.deliveries")
 }
+
 func historyOf(db *mongo.Database) *mongo.Collection { return db.Collection("orionjs.pulse.history") }
 
 // find reads all documents that match, in the order of their IDs.

@@ -18,9 +18,18 @@ import (
 
 // hostileValues are what a field can hold that should hold something else.
 var hostileValues = []any{
-	nil, "", "text", int32(-7), int64(1) << 62, 1.5, true, time.Unix(0, 0), bson.Timestamp{T: 1, I: 1}, bson.NewObjectID(),
-	bson.D{{Key: "$gt", Value: 1}}, bson.D{{Key: "a", Value: bson.A{1}}}, bson.A{}, bson.A{1, "b", nil}, bson.Binary{Data: []byte{1}},
-	bson.MinKey{}, bson.MaxKey{}, bson.Regex{Pattern: "."}, bson.JavaScript("x"), bson.NewDecimal128(1, 1),
+	nil, "", "text", int32(-7), int64(1) << 62, 1.5, true, time.Unix(0, 0),
+	bson.Timestamp{T: 1, I: 1},
+	bson.NewObjectID(),
+	bson.D{{Key: "$gt", Value: 1}},
+	bson.D{{Key: "a", Value: bson.A{1}}},
+	bson.A{},
+	bson.A{1, "b", nil},
+	bson.Binary{Data: []byte{1}},
+	bson.MinKey{},
+	bson.MaxKey{},
+	bson.Regex{Pattern: "."},
+	bson.JavaScript("x"), bson.NewDecimal128(1, 1),
 }
 
 // insertHostile inserts a document for each hostile value of each field, which the function adds to a sound
@@ -54,8 +63,11 @@ func TestHostile_6_3_Events(t *testing.T) {
 			want := publishMany(t, deliverOrders, g.clients[0], 5)
 			insertHostile(t, eventsOf(g.db), []string{"_id", "topic", "data", "headers", "publisher", "createdAt", "sequence", "expiresAt"}, func() bson.D {
 				return bson.D{
-					{Key: "_id", Value: uuid.NewString()}, {Key: "topic", Value: deliverOrders.Name()}, {Key: "data", Value: order{Number: -1}},
-					{Key: "createdAt", Value: time.Now()}, {Key: "sequence", Value: bson.Timestamp{}},
+					{Key: "_id", Value: uuid.NewString()},
+					{Key: "topic", Value: deliverOrders.Name()},
+					{Key: "data", Value: order{Number: -1}},
+					{Key: "createdAt", Value: time.Now()},
+					{Key: "sequence", Value: bson.Timestamp{}},
 				}
 			})
 			want = append(want, publishMany(t, deliverOrders, g.clients[0], 5)...)

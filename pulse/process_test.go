@@ -174,8 +174,11 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	docs := make([]bson.D, len(events))
 	for i, e := range events {
 		docs[i] = bson.D{
-			{Key: "event", Value: e.ID}, {Key: "attempt", Value: attempt}, {Key: "pid", Value: os.Getpid()},
-			{Key: "number", Value: e.Data.Number}, {Key: "at", Value: bson.Timestamp{}}, // the server's
+			{Key: "event", Value: e.ID},
+			{Key: "attempt", Value: attempt},
+			{Key: "pid", Value: os.Getpid()},
+			{Key: "number", Value: e.Data.Number},
+			{Key: "at", Value: bson.Timestamp{}}, // the server's
 		}
 	}
 	// Not the handler's context: a frozen process should do everything that it can still do wrong.

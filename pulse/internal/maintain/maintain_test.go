@@ -62,8 +62,12 @@ func (f *fixture) add(t *testing.T, n int, topic string, fields ...bson.E) {
 	docs := make([]bson.D, n)
 	for i := range docs {
 		docs[i] = append(bson.D{
-			{Key: "_id", Value: uuid.NewString()}, {Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: topic}, {Key: "eventId", Value: uuid.NewString()},
-			{Key: "eventSequence", Value: bson.Timestamp{T: 50, I: uint32(i)}}, {Key: "attempts", Value: bson.A{}},
+			{Key: "_id", Value: uuid.NewString()},
+			{Key: "consumerGroup", Value: "billing"},
+			{Key: "topic", Value: topic},
+			{Key: "eventId", Value: uuid.NewString()},
+			{Key: "eventSequence", Value: bson.Timestamp{T: 50, I: uint32(i)}},
+			{Key: "attempts", Value: bson.A{}},
 		}, fields...)
 	}
 	_, err := f.deliveries.InsertMany(t.Context(), docs)

@@ -166,8 +166,12 @@ func TestDelivered_3_2_AllStatesAndBatches(t *testing.T) {
 	var want []string
 	for i, status := range delivery.Statuses {
 		doc := bson.D{
-			{Key: "_id", Value: uuid.NewString()}, {Key: "consumerGroup", Value: group}, {Key: "topic", Value: topic},
-			{Key: "eventId", Value: page[i+3].EventID}, {Key: "eventSequence", Value: page[i+3].Sequence}, {Key: "status", Value: status},
+			{Key: "_id", Value: uuid.NewString()},
+			{Key: "consumerGroup", Value: group},
+			{Key: "topic", Value: topic},
+			{Key: "eventId", Value: page[i+3].EventID},
+			{Key: "eventSequence", Value: page[i+3].Sequence},
+			{Key: "status", Value: status},
 		}
 		_, err := deliveries(db).InsertOne(t.Context(), doc)
 		is.NoErr(err)
@@ -175,9 +179,13 @@ func TestDelivered_3_2_AllStatesAndBatches(t *testing.T) {
 	}
 	is.Equal(len(want), 7)
 	_, err := deliveries(db).InsertOne(t.Context(), bson.D{
-		{Key: "_id", Value: uuid.NewString()}, {Key: "consumerGroup", Value: group}, {Key: "topic", Value: topic},
-		{Key: "eventId", Value: page[11].EventID}, {Key: "eventIds", Value: bson.A{page[10].EventID, page[11].EventID}},
-		{Key: "eventSequence", Value: page[11].Sequence}, {Key: "status", Value: delivery.StatusPending},
+		{Key: "_id", Value: uuid.NewString()},
+		{Key: "consumerGroup", Value: group},
+		{Key: "topic", Value: topic},
+		{Key: "eventId", Value: page[11].EventID},
+		{Key: "eventIds", Value: bson.A{page[10].EventID, page[11].EventID}},
+		{Key: "eventSequence", Value: page[11].Sequence},
+		{Key: "status", Value: delivery.StatusPending},
 	})
 	is.NoErr(err)
 	want = append(want, page[10].EventID, page[11].EventID)

@@ -42,6 +42,7 @@ func newStore(t *testing.T) (*store.Store, *mongo.Database, store.Subscription) 
 func deliveries(db *mongo.Database) *mongo.Collection {
 	return db.Collection(indexPrefix + ".deliveries")
 }
+
 func subscriptions(db *mongo.Database) *mongo.Collection {
 	return db.Collection(indexPrefix + ".subscriptions")
 }

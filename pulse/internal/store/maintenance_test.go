@@ -102,8 +102,13 @@ func TestDeleteSuccesses_4_3_BehindTheCursorAndExpired(t *testing.T) {
 	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	add := func(name, status string, sequence any, expires any, more ...bson.E) {
 		doc := append(bson.D{
-			{Key: "_id", Value: name}, {Key: "eventId", Value: name}, {Key: "consumerGroup", Value: group}, {Key: "topic", Value: topic},
-			{Key: "status", Value: status}, {Key: "eventSequence", Value: sequence}, {Key: "expiresAt", Value: expires},
+			{Key: "_id", Value: name},
+			{Key: "eventId", Value: name},
+			{Key: "consumerGroup", Value: group},
+			{Key: "topic", Value: topic},
+			{Key: "status", Value: status},
+			{Key: "eventSequence", Value: sequence},
+			{Key: "expiresAt", Value: expires},
 		}, more...)
 		_, err := deliveries(db).InsertOne(t.Context(), doc)
 		is.NoErr(err)
@@ -162,18 +167,37 @@ func TestMend_6_3_MalformedPendingDeliveries(t *testing.T) {
 		hopeless bool
 	}
 	rows := []row{
-		{"attemptId", nil, false, false}, {"attemptId", "", false, false}, {"attemptId", 7, false, false},
-		{"attempt", nil, false, false}, {"attempt", "two", false, false}, {"attempt", -3, false, false}, {"attempt", bson.A{}, false, false},
-		{"nextAttemptAt", nil, true, false}, {"nextAttemptAt", "soon", true, false}, {"nextAttemptAt", 12, true, false}, {"nextAttemptAt", bson.A{"x"}, true, false},
-		{"eventId", nil, false, true}, {"eventId", 12, false, true}, {"eventId", "", false, true},
-		{"_id", 12, false, true}, {"_id", bson.NewObjectID(), false, true},
+		{"attemptId", nil, false, false},
+		{"attemptId", "", false, false},
+		{"attemptId", 7, false, false},
+		{"attempt", nil, false, false},
+		{"attempt", "two", false, false},
+		{"attempt", -3, false, false},
+		{"attempt", bson.A{}, false, false},
+		{"nextAttemptAt", nil, true, false},
+		{"nextAttemptAt", "soon", true, false},
+		{"nextAttemptAt", 12, true, false},
+		{"nextAttemptAt", bson.A{"x"}, true, false},
+		{"eventId", nil, false, true},
+		{"eventId", 12, false, true},
+		{"eventId", "", false, true},
+		{"_id", 12, false, true},
+		{"_id", bson.NewObjectID(), false, true},
 	}
 	for i, r := range rows {
 		doc := bson.D{}
 		for _, e := range (bson.D{
-			{Key: "_id", Value: uuid.NewString()}, {Key: "eventId", Value: fmt.Sprint("event ", i)}, {Key: "consumerGroup", Value: group}, {Key: "topic", Value: topic},
-			{Key: "eventSequence", Value: bson.Timestamp{T: 9, I: uint32(i)}}, {Key: "status", Value: delivery.StatusPending}, {Key: "attempt", Value: int32(0)},
-			{Key: "attemptId", Value: uuid.NewString()}, {Key: "nextAttemptAt", Value: now}, {Key: "attempts", Value: bson.A{}}, {Key: "row", Value: i},
+			{Key: "_id", Value: uuid.NewString()},
+			{Key: "eventId", Value: fmt.Sprint("event ", i)},
+			{Key: "consumerGroup", Value: group},
+			{Key: "topic", Value: topic},
+			{Key: "eventSequence", Value: bson.Timestamp{T: 9, I: uint32(i)}},
+			{Key: "status", Value: delivery.StatusPending},
+			{Key: "attempt", Value: int32(0)},
+			{Key: "attemptId", Value: uuid.NewString()},
+			{Key: "nextAttemptAt", Value: now},
+			{Key: "attempts", Value: bson.A{}},
+			{Key: "row", Value: i},
 		}) {
 			if e.Key == r.field {
 				e.Value = r.value

@@ -68,8 +68,12 @@ func readPending(raw bson.Raw) (Candidate, *Malformed) {
 
 // pendingProjection is what readPending reads.
 var pendingProjection = bson.D{
-	{Key: "topic", Value: 1}, {Key: "attemptId", Value: 1}, {Key: "attempt", Value: 1},
-	{Key: "nextAttemptAt", Value: 1}, {Key: "eventId", Value: 1}, {Key: "eventIds", Value: 1},
+	{Key: "topic", Value: 1},
+	{Key: "attemptId", Value: 1},
+	{Key: "attempt", Value: 1},
+	{Key: "nextAttemptAt", Value: 1},
+	{Key: "eventId", Value: 1},
+	{Key: "eventIds", Value: 1},
 }
 
 // Undated reads up to limit pending deliveries of the topics that say nowhere when they are due. Looking

@@ -99,7 +99,8 @@ func (s *Store) settleSuccesses(ctx context.Context, plain []Settlement, retenti
 	for i, o := range plain {
 		leases[i] = o.Lease
 		times[i] = bson.D{
-			{Key: "s", Value: o.StartedAt}, {Key: "e", Value: o.EndedAt},
+			{Key: "s", Value: o.StartedAt},
+			{Key: "e", Value: o.EndedAt},
 			{Key: "d", Value: number(millis(o.EndedAt.Sub(o.StartedAt)))},
 		}
 		if retention > 0 {

@@ -51,9 +51,16 @@ func newFixture(t *testing.T, deliveries int, configure ...func(*options.ClientO
 		_, err := f.db.Collection("p.events").InsertOne(t.Context(), bson.D{{Key: "_id", Value: event}, {Key: "topic", Value: "t"}, {Key: "data", Value: i}})
 		is.NoErr(err)
 		_, err = f.db.Collection("p.deliveries").InsertOne(t.Context(), bson.D{
-			{Key: "_id", Value: uuid.NewString()}, {Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: "t"}, {Key: "eventId", Value: event},
-			{Key: "status", Value: delivery.StatusPending}, {Key: "attempt", Value: int32(0)}, {Key: "attemptId", Value: uuid.NewString()},
-			{Key: "attemptCreatedAt", Value: now}, {Key: "nextAttemptAt", Value: now}, {Key: "attempts", Value: bson.A{}},
+			{Key: "_id", Value: uuid.NewString()},
+			{Key: "consumerGroup", Value: "billing"},
+			{Key: "topic", Value: "t"},
+			{Key: "eventId", Value: event},
+			{Key: "status", Value: delivery.StatusPending},
+			{Key: "attempt", Value: int32(0)},
+			{Key: "attemptId", Value: uuid.NewString()},
+			{Key: "attemptCreatedAt", Value: now},
+			{Key: "nextAttemptAt", Value: now},
+			{Key: "attempts", Value: bson.A{}},
 		})
 		is.NoErr(err)
 	}
