@@ -18,17 +18,21 @@ type Decide func(topic string, attempt int, code string) (delivery.Verdict, time
 // marker, and returns how many it looked at. It only adds what follows from the documents: whatever else
 // happens to them meanwhile, a second repair or the client that is still at it, comes to the same.
 func (s *Store) Repair(ctx context.Context, group string, topics []string, limit int, retention time.Duration, decide Decide) (int, error) {
-	filter := bson.D{
-		{Key: "consumerGroup", Value: group},
-		{Key: "topic", Value: in(topics)},
-		{Key: "needsReconciliation", Value: true},
+	// Documents that do not name their delivery cannot be repaired, and would hide all others for ever.
+	filter := func(id string) bson.D {
+		return bson.D{
+			{Key: "consumerGroup", Value: group},
+			{Key: "topic", Value: in(topics)},
+			{Key: "needsReconciliation", Value: true},
+			{Key: id, Value: bson.D{{Key: "$type", Value: "string"}}},
+		}
 	}
 	find, cancel := s.deadline(ctx)
 	defer cancel()
-	cursor, err := s.history.Find(find, filter, options.Find().SetLimit(int64(limit)).SetProjection(bson.D{{Key: "deliveryId", Value: 1}}))
+	cursor, err := s.history.Find(find, filter("deliveryId"), options.Find().SetLimit(int64(limit)).SetProjection(bson.D{{Key: "deliveryId", Value: 1}}))
 	ids, err := readAll(find, cursor, err, func(raw bson.Raw) string { return parse(raw).str("deliveryId") })
 	if err == nil && len(ids) < limit {
-		cursor, err = s.deliveries.Find(find, filter, options.Find().SetLimit(int64(limit-len(ids))).SetProjection(bson.D{{Key: "_id", Value: 1}}))
+		cursor, err = s.deliveries.Find(find, filter("_id"), options.Find().SetLimit(int64(limit-len(ids))).SetProjection(bson.D{{Key: "_id", Value: 1}}))
 		var more []string
 		more, err = readAll(find, cursor, err, func(raw bson.Raw) string { return parse(raw).str("_id") })
 		ids = append(ids, more...)
