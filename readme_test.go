@@ -58,5 +58,15 @@ func TestReadme_TutorialWorksAsWritten(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("the tutorial failed: %v\n%s", err, out.String())
 	}
-	is.True(strings.Contains(out.String(), "a batch of ")) // the generated receiver ran
+	for _, line := range []string{ // as the text shows them
+		"a batch of 100 invoices, 199900 cents, the first is INV-001\n",
+		"a batch of 100 invoices, 199900 cents, the first is INV-101\n",
+		"a batch of 50 invoices, 99950 cents, the first is INV-201\n",
+	} {
+		is.True(strings.Contains(string(readme), line))
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("the tutorial did not print %q:\n%s", line, out.String())
+		}
+	}
+	is.True(strings.Contains(out.String(), "ok  \thello\t")) // its test
 }
