@@ -66,7 +66,11 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]Attempt, error) 
 		{{Key: "$project", Value: bson.D{
 			{Key: "consumerGroup", Value: 1}, {Key: "topic", Value: 1}, {Key: "eventId", Value: 1}, {Key: "eventIds", Value: 1},
 			{Key: "attempt", Value: bson.D{{Key: "$concatArrays", Value: bson.A{
-				bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$isArray", Value: "$attempts"}}, "$attempts", bson.A{}}}},
+				bson.D{{Key: "$filter", Value: bson.D{
+					{Key: "input", Value: bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$isArray", Value: "$attempts"}}, "$attempts", bson.A{}}}}},
+					{Key: "as", Value: "a"},
+					{Key: "cond", Value: bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: "$$a"}}, "object"}}}},
+				}}},
 				bson.D{{Key: "$cond", Value: bson.A{
 					bson.D{{Key: "$in", Value: bson.A{"$status", bson.A{delivery.StatusPending, delivery.StatusProcessing}}}},
 					bson.A{currentAttempt()}, bson.A{},
@@ -106,7 +110,10 @@ var newestFirst = bson.D{{Key: "createdAt", Value: -1}, {Key: "_id", Value: -1}}
 // currentAttempt is the attempt of an active version 2 delivery, in the form of a completed one.
 func currentAttempt() bson.D {
 	number := bson.D{{Key: "$cond", Value: bson.A{
-		bson.D{{Key: "$eq", Value: bson.A{"$status", delivery.StatusPending}}},
+		bson.D{{Key: "$and", Value: bson.A{
+			bson.D{{Key: "$eq", Value: bson.A{"$status", delivery.StatusPending}}},
+			bson.D{{Key: "$isNumber", Value: "$attempt"}},
+		}}},
 		bson.D{{Key: "$add", Value: bson.A{"$attempt", int32(1)}}}, "$attempt",
 	}}}
 	return bson.D{
@@ -165,9 +172,10 @@ func (q HistoryQuery) deliveries() bson.D {
 	return append(filter, bson.E{Key: "status", Value: in(states)})
 }
 
-// attempts selects attempts by what they are themselves.
+// attempts selects attempts by what they are themselves. Those whose ID or creation is of another type than any
+// client writes have no place in the order, and are passed over.
 func (q HistoryQuery) attempts(now time.Time) bson.D {
-	filter := bson.D{}
+	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$type", Value: "string"}}}}
 	switch {
 	case q.Lock != "":
 		filter = append(filter, bson.E{Key: "status", Value: delivery.StatusV1Pending})
@@ -184,7 +192,7 @@ func (q HistoryQuery) attempts(now time.Time) bson.D {
 		filter = append(filter, bson.E{Key: "lockToken", Value: bson.D{{Key: "$ne", Value: nil}}},
 			bson.E{Key: "lockedUntil", Value: bson.D{{Key: "$lte", Value: now}}})
 	}
-	var created bson.D
+	created := bson.D{{Key: "$type", Value: "date"}}
 	if !q.From.IsZero() {
 		created = append(created, bson.E{Key: "$gte", Value: q.From})
 	}
@@ -198,10 +206,7 @@ func (q HistoryQuery) attempts(now time.Time) bson.D {
 			bson.D{{Key: "_id", Value: bson.D{{Key: "$lt", Value: q.After.ID}}}},
 		}})
 	}
-	if created != nil {
-		filter = append(filter, bson.E{Key: "createdAt", Value: created})
-	}
-	return filter
+	return append(filter, bson.E{Key: "createdAt", Value: created})
 }
 
 func readAttempt(raw bson.Raw) Attempt {
