@@ -70,29 +70,31 @@ func TestStart_2_11_AllProblemsOfAllSubscriptionsAndNothingStored(t *testing.T) 
 	t.Parallel()
 	is := is.New(t)
 	c, db := manual(t)
-	storeSubscription(t, db, "differs", complete(bson.M{"maxRetries": 7, "delivery": "at-most-once"}))
-	storeSubscription(t, db, "ordered", complete(bson.M{"configVersion": 1, "ordered": true, "executionVersion": 1}))
-	storeSubscription(t, db, "raised", complete(nil))
-	for _, topic := range []string{"new", "ordered", "differs"} {
+	storeSubscription(t, db, "b raised", complete(nil))
+	storeSubscription(t, db, "c differs", complete(bson.M{"maxRetries": 7, "delivery": "at-most-once"}))
+	storeSubscription(t, db, "d differs", complete(bson.M{"ordered": true}))
+	for _, topic := range []string{"a new", "c differs", "d differs"} {
 		is.NoErr(second(pulse.NewTopic[int](topic).Subscribe(t.Context(), c, ignore[int], unordered()...)))
 	}
-	is.NoErr(second(pulse.NewTopic[int]("raised").Subscribe(t.Context(), c, ignore[int], unordered(pulse.ConfigVersion(1))...)))
+	is.NoErr(second(pulse.NewTopic[int]("b raised").Subscribe(t.Context(), c, ignore[int], unordered(pulse.ConfigVersion(1))...)))
+	const what = ", both with configVersion 0: use the stored value, or raise ConfigVersion to change it for all replicas"
 	want := []string{
-		"topic differs, group billing: delivery: stored at-most-once, here at-least-once, both with configVersion 0: use the stored value, or raise ConfigVersion to change it for all replicas",
-		"topic differs, group billing: maxRetries: stored 7, here 3, both with configVersion 0: use the stored value, or raise ConfigVersion to change it for all replicas",
+		"topic c differs, group billing: delivery: stored at-most-once, here at-least-once" + what,
+		"topic c differs, group billing: maxRetries: stored 7, here 3" + what,
+		"topic d differs, group billing: ordered: stored true, here false" + what,
 	}
 	is.Equal(problemsOf(t, c.Start(t.Context())), want)
 	is.Equal(problemsOf(t, c.Start(t.Context())), want) // it can be repeated
 	n, err := db.Collection("orionjs.pulse.subscriptions").CountDocuments(t.Context(), bson.D{})
 	is.NoErr(err)
-	is.Equal(n, int64(3)) // "new" was not created
-	is.Equal(storedSubscription(t, db, "billing", "raised").Lookup("configVersion").AsInt64(), int64(0))
+	is.Equal(n, int64(3)) // the new one was not created, although its turn came before
+	is.Equal(storedSubscription(t, db, "billing", "b raised").Lookup("configVersion").AsInt64(), int64(0))
 
 	// Mended, it starts, and serves all of them.
-	_, err = db.Collection("orionjs.pulse.subscriptions").DeleteMany(t.Context(), bson.D{{Key: "topic", Value: bson.D{{Key: "$in", Value: bson.A{"differs", "ordered"}}}}})
+	_, err = db.Collection("orionjs.pulse.subscriptions").DeleteMany(t.Context(), bson.D{{Key: "topic", Value: bson.D{{Key: "$in", Value: bson.A{"c differs", "d differs"}}}}})
 	is.NoErr(err)
 	is.NoErr(c.Start(t.Context()))
-	for _, topic := range []string{"new", "ordered", "differs", "raised"} {
+	for _, topic := range []string{"a new", "b raised", "c differs", "d differs"} {
 		is.NoErr(second(pulse.NewTopic[int](topic).Publish(t.Context(), c, 1)))
 		ended(t, db, "billing", topic, "v2-success", 1)
 	}
