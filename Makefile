@@ -28,9 +28,11 @@ lint: ## Check the code with go vet, staticcheck, gofumpt and the rules of the h
 	$(TOOL) staticcheck $(PKG)
 	.ci/check-format $(TOOL) gofumpt
 	.ci/check-house
+	.ci/spec-table --check
 
 generate: ## Write all generated files anew.
 	$(GO) generate ./...
+	.ci/spec-table
 
 check-generated: ## Fail if a generated file is not up to date.
 	.ci/check-generated $(GO)

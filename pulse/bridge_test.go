@@ -59,15 +59,27 @@ func storeDelivery(t *testing.T, db *mongo.Database, version int, events ...bson
 	is := is.New(t)
 	last, id, now := events[len(events)-1], uuid.NewString(), time.Now().Truncate(time.Millisecond)
 	d := bson.D{
-		{Key: "_id", Value: id}, {Key: "eventId", Value: last.Lookup("_id")}, {Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: last.Lookup("topic")},
-		{Key: "eventCreatedAt", Value: last.Lookup("createdAt")}, {Key: "eventSequence", Value: last.Lookup("sequence")},
-		{Key: "createdAt", Value: now}, {Key: "updatedAt", Value: now},
+		{Key: "_id", Value: id},
+		{Key: "eventId", Value: last.Lookup("_id")},
+		{Key: "consumerGroup", Value: "billing"},
+		{Key: "topic", Value: last.Lookup("topic")},
+		{Key: "eventCreatedAt", Value: last.Lookup("createdAt")},
+		{Key: "eventSequence", Value: last.Lookup("sequence")},
+		{Key: "createdAt", Value: now},
+		{Key: "updatedAt", Value: now},
 	}
 	if version == 1 {
 		d = append(d, bson.E{Key: "status", Value: "pending"})
 		_, err := historyOf(db).InsertOne(t.Context(), bson.D{
-			{Key: "_id", Value: uuid.NewString()}, {Key: "deliveryId", Value: id}, {Key: "eventId", Value: last.Lookup("_id")}, {Key: "consumerGroup", Value: "billing"},
-			{Key: "topic", Value: last.Lookup("topic")}, {Key: "attempt", Value: int32(1)}, {Key: "status", Value: "pending"}, {Key: "createdAt", Value: now}, {Key: "nextAttemptAt", Value: now},
+			{Key: "_id", Value: uuid.NewString()},
+			{Key: "deliveryId", Value: id},
+			{Key: "eventId", Value: last.Lookup("_id")},
+			{Key: "consumerGroup", Value: "billing"},
+			{Key: "topic", Value: last.Lookup("topic")},
+			{Key: "attempt", Value: int32(1)},
+			{Key: "status", Value: "pending"},
+			{Key: "createdAt", Value: now},
+			{Key: "nextAttemptAt", Value: now},
 		})
 		is.NoErr(err)
 	} else {

@@ -204,6 +204,7 @@ func TestSettings_2_6_TwentyReplicasRaiseOnce(t *testing.T) {
 	changes, err := db.Collection("orionjs.pulse.subscriptions").Watch(t.Context(), mongo.Pipeline{
 		// All updates but those of the lease and the cursor. A second raise would change updatedAt alone.
 		{{Key: "$match", Value: bson.D{
+			{Key: "operationType", Value: "update"},
 			{Key: "updateDescription.updatedFields.discoveryLockedUntil", Value: bson.D{{Key: "$exists", Value: false}}},
 			{Key: "updateDescription.updatedFields.cursorSequence", Value: bson.D{{Key: "$exists", Value: false}}},
 		}}},

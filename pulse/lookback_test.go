@@ -89,8 +89,11 @@ func TestLookBack_3_5_ManyPublishersAtOnce(t *testing.T) {
 // transaction of its own.
 func insertForeign(ctx context.Context, g *group, topic string, number int) error {
 	_, err := g.db.Collection("orionjs.pulse.events").InsertOne(ctx, bson.D{
-		{Key: "_id", Value: uuid.NewString()}, {Key: "topic", Value: topic}, {Key: "data", Value: order{Number: number}},
-		{Key: "createdAt", Value: time.Now()}, {Key: "sequence", Value: bson.Timestamp{}},
+		{Key: "_id", Value: uuid.NewString()},
+		{Key: "topic", Value: topic},
+		{Key: "data", Value: order{Number: number}},
+		{Key: "createdAt", Value: time.Now()},
+		{Key: "sequence", Value: bson.Timestamp{}},
 	})
 	return err
 }

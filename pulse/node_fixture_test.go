@@ -29,8 +29,12 @@ type nodeV1 struct {
 func nodeV1Cases() []nodeV1 {
 	now := time.Now().UTC().Truncate(time.Millisecond).Add(-time.Minute)
 	lock := bson.D{
-		{Key: "startedAt", Value: now}, {Key: "lockOwner", Value: "host:1:abc"}, {Key: "lockToken", Value: uuid.NewString()}, {Key: "lockedAt", Value: now},
-		{Key: "lockedUntil", Value: now.Add(time.Second)}, {Key: "heartbeatAt", Value: now},
+		{Key: "startedAt", Value: now},
+		{Key: "lockOwner", Value: "host:1:abc"},
+		{Key: "lockToken", Value: uuid.NewString()},
+		{Key: "lockedAt", Value: now},
+		{Key: "lockedUntil", Value: now.Add(time.Second)},
+		{Key: "heartbeatAt", Value: now},
 	}
 	attempt := func(n any, status string, more ...bson.E) bson.D {
 		return append(bson.D{{Key: "attempt", Value: n}, {Key: "status", Value: status}, {Key: "createdAt", Value: now}, {Key: "nextAttemptAt", Value: now}}, more...)

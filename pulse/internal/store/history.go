@@ -64,7 +64,10 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]Attempt, error) 
 	embedded := mongo.Pipeline{
 		{{Key: "$match", Value: q.deliveries()}},
 		{{Key: "$project", Value: bson.D{
-			{Key: "consumerGroup", Value: 1}, {Key: "topic", Value: 1}, {Key: "eventId", Value: 1}, {Key: "eventIds", Value: 1},
+			{Key: "consumerGroup", Value: 1},
+			{Key: "topic", Value: 1},
+			{Key: "eventId", Value: 1},
+			{Key: "eventIds", Value: 1},
 			{Key: "attempt", Value: bson.D{{Key: "$concatArrays", Value: bson.A{
 				bson.D{{Key: "$filter", Value: bson.D{
 					{Key: "input", Value: bson.D{{Key: "$cond", Value: bson.A{bson.D{{Key: "$isArray", Value: "$attempts"}}, "$attempts", bson.A{}}}}},
@@ -73,7 +76,8 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]Attempt, error) 
 				}}},
 				bson.D{{Key: "$cond", Value: bson.A{
 					bson.D{{Key: "$in", Value: bson.A{"$status", bson.A{delivery.StatusPending, delivery.StatusProcessing}}}},
-					bson.A{currentAttempt()}, bson.A{},
+					bson.A{currentAttempt()},
+					bson.A{},
 				}}},
 			}}}},
 		}}},
@@ -81,8 +85,12 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]Attempt, error) 
 		{{Key: "$replaceRoot", Value: bson.D{{Key: "newRoot", Value: bson.D{{Key: "$mergeObjects", Value: bson.A{
 			"$attempt",
 			bson.D{
-				{Key: "deliveryId", Value: "$_id"}, {Key: "consumerGroup", Value: "$consumerGroup"}, {Key: "topic", Value: "$topic"},
-				{Key: "eventId", Value: "$eventId"}, {Key: "eventIds", Value: "$eventIds"}, {Key: "format", Value: literal(int32(V2))},
+				{Key: "deliveryId", Value: "$_id"},
+				{Key: "consumerGroup", Value: "$consumerGroup"},
+				{Key: "topic", Value: "$topic"},
+				{Key: "eventId", Value: "$eventId"},
+				{Key: "eventIds", Value: "$eventIds"},
+				{Key: "format", Value: literal(int32(V2))},
 			},
 		}}}}}}},
 		{{Key: "$match", Value: q.attempts(s.Now())}},
@@ -114,7 +122,8 @@ func currentAttempt() bson.D {
 			bson.D{{Key: "$eq", Value: bson.A{"$status", delivery.StatusPending}}},
 			bson.D{{Key: "$isNumber", Value: "$attempt"}},
 		}}},
-		bson.D{{Key: "$add", Value: bson.A{"$attempt", int32(1)}}}, "$attempt",
+		bson.D{{Key: "$add", Value: bson.A{"$attempt", int32(1)}}},
+		"$attempt",
 	}}}
 	return bson.D{
 		{Key: "_id", Value: "$attemptId"},

@@ -132,7 +132,8 @@ func (s *Store) recordV1(ctx context.Context, all []Settlement, retention time.D
 		for i, o := range plain {
 			leases[i] = o.Lease
 			times[i] = bson.D{
-				{Key: "s", Value: o.StartedAt}, {Key: "e", Value: o.EndedAt},
+				{Key: "s", Value: o.StartedAt},
+				{Key: "e", Value: o.EndedAt},
 				{Key: "d", Value: number(millis(o.EndedAt.Sub(o.StartedAt)))},
 			}
 		}
