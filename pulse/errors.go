@@ -1,7 +1,6 @@
 package pulse
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,8 +12,8 @@ import (
 var (
 	// ErrClosed is returned after Close by Publish, PublishMany, Subscribe, SubscribeBatch, Start and
 	// History.Find, and by a Start or Subscribe that Close interrupted. A publish that returns it has
-	// stored nothing.
-	ErrClosed = errors.New("pulse: the client is closed")
+	// stored nothing. It is also the cause of a handler's context that Close has ended (context.Cause).
+	ErrClosed = delivery.ErrClosed
 
 	// ErrLockLost says that a delivery's lease ended before its outcome was stored (spec 4.1): the
 	// process was frozen, or cut off from MongoDB, for longer than Config.LockTimeout, or the handler

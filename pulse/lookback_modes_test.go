@@ -22,8 +22,11 @@ func lateEvents(t *testing.T, db *mongo.Database, number int, at bson.Timestamp)
 	is := is.New(t)
 	for i, sequence := range []bson.Timestamp{{T: at.T, I: at.I}, {T: at.T - 1, I: 1 << 30}} {
 		_, err := eventsOf(db).InsertOne(t.Context(), bson.D{
-			{Key: "_id", Value: uuid.NewString()}, {Key: "topic", Value: orderedTopic.Name()}, {Key: "data", Value: order{Number: number + i}},
-			{Key: "createdAt", Value: time.Now()}, {Key: "sequence", Value: sequence},
+			{Key: "_id", Value: uuid.NewString()},
+			{Key: "topic", Value: orderedTopic.Name()},
+			{Key: "data", Value: order{Number: number + i}},
+			{Key: "createdAt", Value: time.Now()},
+			{Key: "sequence", Value: sequence},
 		})
 		is.NoErr(err)
 	}
@@ -65,7 +68,7 @@ func TestLookBack_3_5_TakeoverAndModeChanges(t *testing.T) {
 				}
 				seen.Wait(t, n)
 				events := mustFind(t, eventsOf(db), bson.D{})
-				slices.SortFunc(events, func(a, b bson.Raw) int { return compareSequence(a, b) })
+				slices.SortFunc(events, compareSequence)
 				s, i := events[len(events)-6].Lookup("sequence").Timestamp()
 				at = bson.Timestamp{T: s, I: i}
 				late() // while it leads: found by the next poll
@@ -92,4 +95,36 @@ func compareSequence(a, b bson.Raw) int {
 	xt, xi := x.Timestamp()
 	yt, yi := y.Timestamp()
 	return bson.Timestamp{T: xt, I: xi}.Compare(bson.Timestamp{T: yt, I: yi})
+}
+
+// What is settled may end in the middle of a batch, and the next leader may cut its batches elsewhere: it finds
+// the old one by its last event, and delivers none of it again.
+func TestLookBack_3_5_BatchAcrossTheSettledSequence(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	publisher := shop(t, db)
+	var seen pulsetest.Recorder[int]
+	publishMany(t, orderedTopic, publisher, 10)
+	start := func(size, version int) *pulse.Client {
+		c := startClient(t, fast(db))
+		kind{batch: size}.subscribe(t, c, &seen, pulse.OffsetReset(pulse.Earliest), pulse.ConfigVersion(version))
+		return c
+	}
+	first := start(10, 0)
+	seen.Wait(t, 10)
+	closeClient(t, first)
+	is.Equal(len(eventsIn(only(t, deliveriesOf(db), bson.D{}))), 10)
+	events := mustFind(t, eventsOf(db), bson.D{})
+	slices.SortFunc(events, compareSequence)
+	_, err := subscriptionsOf(db).UpdateOne(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "settledSequence", Value: events[4].Lookup("sequence")}}}})
+	is.NoErr(err)
+	for i := range 3 {
+		published(t, orderedTopic, publisher, 10+i)
+	}
+	second := start(4, 1) // no batch of this size ends where the old one did
+	seen.Wait(t, 13)
+	closeClient(t, second)
+	eachOnce(t, seen.Values(), 13)
+	is.Equal(len(mustFind(t, deliveriesOf(db), bson.D{})), 2)
 }

@@ -27,6 +27,9 @@ const (
 	maxStack   = 4096
 )
 
+// ErrClosed reports a client that is closed, or closing: then it is the cause of its handlers' contexts.
+var ErrClosed = errors.New("pulse: the client is closed")
+
 // ErrLockLost reports that a delivery's lease ended before its outcome was stored.
 var ErrLockLost = errors.New("pulse: the lease of this delivery was lost: another worker may run it; stop, and leave the outcome to that worker")
 

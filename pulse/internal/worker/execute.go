@@ -14,9 +14,6 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 )
 
-// errClosed is the cause of a handler's cancelled context when its client closes.
-var errClosed = errors.New("pulse: the client is closing")
-
 // run executes one task in a goroutine of its own.
 func (p *Pool) run(t *task) {
 	p.mu.Lock()
@@ -111,7 +108,7 @@ func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out de
 	defer p.mu.Unlock()
 	t.lane.pace.observe(took)
 	t.lane.order.ended(t)
-	cancelled := errors.Is(context.Cause(t.ctx), errClosed)
+	cancelled := errors.Is(context.Cause(t.ctx), delivery.ErrClosed)
 	switch {
 	case cancelled && out.Failure != nil && !policy.AtMostOnce:
 		p.flushOrder(t.lane)

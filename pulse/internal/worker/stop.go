@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
 )
 
 // cancelGrace is how long cancelled handlers get to return, and their outcomes to be stored.
@@ -57,7 +59,7 @@ func (p *Pool) Drain(ctx context.Context) error {
 	if p.waitFor(ctx, running) > 0 {
 		p.mu.Lock()
 		for _, t := range p.held {
-			t.cancel(errClosed)
+			t.cancel(delivery.ErrClosed)
 		}
 		p.mu.Unlock()
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
