@@ -18,7 +18,10 @@ import (
 func (s *Store) AcquireOrdered(ctx context.Context, lease Lease, owner string, d time.Duration) (won bool, until time.Time, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	free := bson.D{{Key: "$lte", Value: bson.A{"$orderedLockedUntil", "$$NOW"}}}
+	free := bson.D{{Key: "$or", Value: bson.A{ // whatever is no date is no lease
+		bson.D{{Key: "$ne", Value: bson.A{bson.D{{Key: "$type", Value: "$orderedLockedUntil"}}, "date"}}},
+		bson.D{{Key: "$lte", Value: bson.A{"$orderedLockedUntil", "$$NOW"}}},
+	}}}
 	take := func(value any, old string) bson.D {
 		return bson.D{{Key: "$cond", Value: bson.A{free, value, old}}}
 	}
