@@ -12,6 +12,7 @@ import (
 // refuse to start without them (spec 6.1), so a name is part of the storage format.
 type indexSpec struct {
 	name    string
+	alias   string // another name that some clients give it, and all accept
 	keys    bson.D
 	unique  bool
 	partial bson.D // nil: all documents
@@ -39,11 +40,13 @@ var pulseIndexes = []collectionIndexes{
 		{name: "pulse_deliveries_sequence_acquisition", keys: ascending("consumerGroup", "topic", "status", "eventSequence", "eventId")},
 		{
 			name:    "pulse_deliveries_v2_pending",
+			alias:   "pulse_deliveries_concurrent_pending",
 			keys:    ascending("consumerGroup", "nextAttemptAt", "createdAt", "topic"),
 			partial: bson.D{{Key: "status", Value: "v2-pending"}},
 		},
 		{
 			name:    "pulse_deliveries_v2_processing",
+			alias:   "pulse_deliveries_concurrent_processing",
 			keys:    ascending("consumerGroup", "lockedUntil", "topic"),
 			partial: bson.D{{Key: "status", Value: "v2-processing"}},
 		},

@@ -207,6 +207,9 @@ func (r *indexReport) add(k indexKeeper, spec indexSpec, stored []storedIndex) {
 	var rival *storedIndex
 	for _, x := range stored {
 		found := spec.differences(x)
+		if len(found) == 0 && x.name == spec.alias {
+			return
+		}
 		if len(found) == 0 {
 			r.warnings = append(r.warnings, fmt.Sprintf(
 				"index %q of %s does the work of %q and is used, but other clients look it up by name and refuse to start; to rename it, run in mongosh while no client runs: %s",

@@ -192,6 +192,9 @@ func TestEnsureIndexes_6_1_ComparesByMeaning(t *testing.T) {
 		{Key: "topic", Value: 1},
 	}, options.Index().SetName("pulse_deliveries_v2_processing").
 		SetPartialFilterExpression(bson.D{{Key: "status", Value: bson.D{{Key: "$eq", Value: "v2-processing"}}}}))
+	// The name that newer Node clients give it, and all of them accept: nothing to say.
+	createIndex(t, db, "deliveries", indexKeys("consumerGroup", "nextAttemptAt", "createdAt", "topic"),
+		options.Index().SetName("pulse_deliveries_concurrent_pending").SetPartialFilterExpression(bson.D{{Key: "status", Value: "v2-pending"}}))
 	// Another name: accepted, with a warning.
 	createIndex(t, db, "events", indexKeys("expiresAt"), options.Index().SetName("events_ttl").SetExpireAfterSeconds(0))
 	// The same keys serving another purpose: not ours, left alone.

@@ -19,12 +19,13 @@ type NoticeKind int
 const (
 	// EventPublished: the topic has a new event.
 	EventPublished NoticeKind = iota
-	// DeliveryStored: the topic has a new pending delivery of the group, in the format.
+	// DeliveryStored: the topic has a new pending version 2 delivery of the group, due at Due.
 	DeliveryStored
 	// DeliveryDue: some version 2 delivery, of whatever group and topic, is pending again and due at
 	// Due. An update's notice carries only the fields that changed.
 	DeliveryDue
-	// AttemptStored: the topic has another version 1 attempt of the group, due at Due.
+	// AttemptStored: the topic has another version 1 attempt of the group, a first one or a later one, due
+	// at Due.
 	AttemptStored
 )
 
@@ -33,7 +34,9 @@ type Notice struct {
 	Kind   NoticeKind
 	Topic  string
 	Format Format
-	Due    time.Time
+	// Due is by the clock of whoever stored it as he knew the server's; another client may be a little behind,
+	// and would not find yet what it is told of.
+	Due time.Time
 	// At is the event's place in the order.
 	At Position
 }
@@ -59,14 +62,12 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 				{Key: "ns.coll", Value: deliveries},
 				{Key: "operationType", Value: "insert"},
 				{Key: "fullDocument.consumerGroup", Value: group},
-				{Key: "fullDocument.status", Value: in([]string{delivery.StatusPending, delivery.StatusV1Pending})},
+				{Key: "fullDocument.status", Value: delivery.StatusPending},
 			},
 			bson.D{
-				// First attempts come with their deliveries.
 				{Key: "ns.coll", Value: history},
 				{Key: "operationType", Value: "insert"},
 				{Key: "fullDocument.consumerGroup", Value: group},
-				{Key: "fullDocument.attempt", Value: bson.D{{Key: "$gt", Value: 1}}},
 			},
 			bson.D{
 				{Key: "ns.coll", Value: deliveries},
@@ -80,7 +81,6 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 			{Key: "fullDocument._id", Value: 1},
 			{Key: "fullDocument.sequence", Value: 1},
 			{Key: "fullDocument.topic", Value: 1},
-			{Key: "fullDocument.status", Value: 1},
 			{Key: "fullDocument.nextAttemptAt", Value: 1},
 			{Key: "updateDescription.updatedFields.nextAttemptAt", Value: 1},
 		}}},
@@ -122,10 +122,7 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	case coll == st.history:
 		n.Kind, n.Format, n.Due = AttemptStored, V1, document.time("nextAttemptAt")
 	case f.str("operationType") == "insert":
-		n.Kind, n.Format = DeliveryStored, V2
-		if document.str("status") == delivery.StatusV1Pending {
-			n.Format = V1
-		}
+		n.Kind, n.Format, n.Due = DeliveryStored, V2, document.time("nextAttemptAt")
 	default:
 		n.Kind, n.Format = DeliveryDue, V2
 		description, _ := f["updateDescription"].DocumentOK()

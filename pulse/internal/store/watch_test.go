@@ -52,8 +52,21 @@ func TestWatch_3_4_Notices(t *testing.T) {
 
 	// In a transaction with the cursor.
 	candidates := pending(t, s, db, sub, 2)
-	is.Equal(next(), store.Notice{Kind: store.DeliveryStored, Format: store.V2, Topic: topic})
-	is.Equal(next(), store.Notice{Kind: store.DeliveryStored, Format: store.V2, Topic: topic})
+	due := byID(t, deliveries(db), candidates[0].ID).Lookup("nextAttemptAt").Time().UTC()
+	for range candidates {
+		is.Equal(next(), store.Notice{Kind: store.DeliveryStored, Format: store.V2, Topic: topic, Due: due})
+	}
+
+	// Attempts of version 1, whichever they are; their deliveries do not come.
+	_, err = deliveries(db).InsertOne(ctx, bson.D{{Key: "_id", Value: uuid.NewString()}, {Key: "consumerGroup", Value: group}, {Key: "eventId", Value: uuid.NewString()}, {Key: "topic", Value: "v1"}, {Key: "status", Value: delivery.StatusV1Pending}})
+	is.NoErr(err)
+	for n, g := range []string{"other", group, group} {
+		_, err := db.Collection(indexPrefix+".history").InsertOne(ctx, bson.D{{Key: "_id", Value: uuid.NewString()}, {Key: "deliveryId", Value: "d"}, {Key: "attempt", Value: n}, {Key: "consumerGroup", Value: g}, {Key: "topic", Value: "v1"}, {Key: "nextAttemptAt", Value: due}})
+		is.NoErr(err)
+	}
+	for range 2 {
+		is.Equal(next(), store.Notice{Kind: store.AttemptStored, Format: store.V1, Topic: "v1", Due: due})
+	}
 
 	// Claims, renewals and ends do not come; what is pending again does, with its due time if that is new.
 	leases := claim(t, s, candidates, "mine")
