@@ -150,7 +150,7 @@ func TestOrdered_4_9_ProcessesKilledAndFrozen(t *testing.T) {
 		victim.freeze()
 		pulsetest.Eventually(t, "another holds the order", func(ctx context.Context) error {
 			if other := holder(ctx, db, processes); other == nil || other == victim {
-				return fmt.Errorf("holder %v", other)
+				return fmt.Errorf("another: %v", other != nil)
 			}
 			return nil
 		})
