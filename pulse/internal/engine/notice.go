@@ -18,10 +18,8 @@ func (e *Engine) notice(n store.Notice) {
 	switch n.Kind {
 	case store.EventPublished:
 		e.leader.Seen(n.Topic, n.At)
-	case store.DeliveryStored:
-		e.pool.Wake(n.Topic, n.Format)
-	case store.AttemptStored:
-		e.pool.WakeAt(n.Topic, store.V1, n.Due)
+	case store.DeliveryStored, store.AttemptStored:
+		e.pool.WakeAt(n.Topic, n.Format, n.Due)
 	case store.DeliveryDue:
 		e.due.at(n.Due.Sub(e.Store.Now()))
 	}
