@@ -26,7 +26,7 @@ func TestClaim_4_1_EachDeliveryIsWonOnce(t *testing.T) {
 		claimers.Go(func() {
 			for from := 0; from < 100; from += 25 {
 				token := fmt.Sprintf("token %d.%d", n, from) // each claim has one of its own
-				at := (from + 25*n) % 100 // beginning at different pages, which overlap
+				at := (from + 25*n) % 100                    // beginning at different pages, which overlap
 				won, err := s.Claim(t.Context(), candidates[at:min(at+40, 100)], "go:x", token, time.Hour)
 				if err != nil {
 					t.Error(err)
