@@ -162,6 +162,7 @@ func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (st
 			if proc.ended() {
 				return "", errEnded // whoever answered is another server on that port
 			}
+			shortenTransactions(ctx, admin)
 			if len(hello.Hosts) == 1 && hello.Hosts[0] == addr(port) {
 				return fmt.Sprintf("mongodb://%s/?replicaSet=%s", addr(port), hello.SetName), nil
 			}
@@ -252,4 +253,16 @@ func pause(ctx context.Context, proc *process) error {
 	case <-clock.After(pollPause):
 		return nil
 	}
+}
+
+// orphanLifetime is how long the transaction of a killed process stays open. By default it is a minute, and
+// what waits for it, in a test that kills processes or beside one, would wait as long.
+const orphanLifetime = 25 * time.Second
+
+// shortenTransactions asks the server for orphanLifetime. One that does not know the parameter keeps its own.
+func shortenTransactions(ctx context.Context, admin *mongo.Database) {
+	_ = admin.RunCommand(ctx, bson.D{
+		{Key: "setParameter", Value: 1},
+		{Key: "transactionLifetimeLimitSeconds", Value: int32(orphanLifetime / time.Second)},
+	}).Err()
 }
