@@ -167,12 +167,8 @@ func (s *Store) raiseSettings(ctx context.Context, old bson.Raw, want Settings) 
 		set = append(set, bson.E{Key: "embeddedExecutionSeen", Value: true})
 	}
 	f := parse(old)
-	var version any // nil matches null and absent
-	if v, ok := f["configVersion"]; ok {
-		version = v
-	}
 	return s.subscriptions.FindOneAndUpdate(ctx,
-		bson.D{{Key: "_id", Value: f["_id"]}, {Key: "configVersion", Value: version}},
+		bson.D{f.fence("_id"), f.fence("configVersion")},
 		bson.D{{Key: "$set", Value: set}},
 		options.FindOneAndUpdate().SetReturnDocument(options.After),
 	).Raw()

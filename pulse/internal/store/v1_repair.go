@@ -50,7 +50,6 @@ func (s *Store) Repair(ctx context.Context, group string, topics []string, limit
 type attemptV1 struct {
 	ended
 	status string
-	locked bool
 	code   string
 }
 
@@ -153,7 +152,7 @@ func (s *Store) followUp(d fields, attempts []attemptV1, decide Decide) (e ended
 
 func readAttemptV1(raw bson.Raw) attemptV1 {
 	f := parse(raw)
-	a := attemptV1{status: f.str("status"), locked: f.has("lockToken")}
+	a := attemptV1{status: f.str("status")}
 	a.historyID, a.deliveryID, a.eventID = f.str("_id"), f.str("deliveryId"), f.str("eventId")
 	a.group, a.topic, a.endedAt = f.str("consumerGroup"), f.str("topic"), f.time("endedAt")
 	a.attempt, _ = f.int("attempt")
