@@ -69,6 +69,25 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("pulse: topic %s: an event with the ID %q is stored already, with %s: an ID names one event for as long as it is retained", e.Topic, e.ID, what)
 }
 
+// InvalidEventError is returned by Publish and PublishMany for an event that can never be stored: a bad
+// topic, ID or header, data that cannot be encoded, more bytes than MongoDB takes (spec 1.6). Nothing was
+// stored, and trying again does not help: the caller is at fault, where other errors tell of a conflict, a
+// closed client or an outage. It comes wrapped (errors.As finds it), from PublishMany one for each such
+// event, joined.
+type InvalidEventError struct {
+	Topic string
+	// Index is the event's place among those of a PublishMany, 0 for Publish.
+	Index int
+	// Err says what is wrong with the event.
+	Err error
+}
+
+// Error says what is wrong; the error around it names the topic.
+func (e *InvalidEventError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *InvalidEventError) Unwrap() error { return e.Err }
+
 // Permanent marks a handler's error as one that no retry can mend: the delivery ends with it at once,
 // whatever retries are left (spec 4.6). A nil err returns nil. It is found through wrapping.
 func Permanent(err error) error {

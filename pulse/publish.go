@@ -49,9 +49,8 @@ func WithHeaders(headers map[string]string) PublishOption {
 // Publish stores one event with one insert and returns it as handlers will get it. Its place in the order
 // is the server's time at which it was stored.
 //
-// Errors before anything was stored say what is wrong with the input, or are ErrClosed or a
-// *ConflictError. Any other error comes from MongoDB and leaves open whether the event was stored:
-// publishing again WithID is safe.
+// An *InvalidEventError, a *ConflictError and ErrClosed say that nothing was stored. Any other error comes
+// from MongoDB and leaves open whether the event was stored: publishing again WithID is safe.
 //
 // Publish does not join transactions yet: with a context that carries a session it returns an error and
 // stores nothing.
@@ -67,7 +66,7 @@ func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...Publis
 	}
 	p, err := t.prepare(c, o, data)
 	if err != nil {
-		return nil, fmt.Errorf("pulse: topic %s: %w; nothing was stored", t.name, err)
+		return nil, fmt.Errorf("pulse: topic %s: %w; nothing was stored", t.name, &InvalidEventError{Topic: t.name, Err: err})
 	}
 	err = c.store.InsertEvent(ctx, p.doc)
 	switch {
@@ -99,9 +98,10 @@ type Published[T any] struct {
 }
 
 // PublishMany stores many events, up to 1,000 or 16 MiB with each insert, and returns what became of each,
-// in the order of messages. Input that cannot be stored is an error before anything is stored, and then
-// there are no results. Otherwise the error is nil exactly if all were stored, and else says how many
-// were not; events are stored independently of each other (spec 1.2).
+// in the order of messages. Input that cannot be stored is an error before anything is stored, with an
+// *InvalidEventError for each such event, and then there are no results. Otherwise the error is nil exactly
+// if all were stored, and else says how many were not; events are stored independently of each other
+// (spec 1.2).
 func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message[T]) ([]Published[T], error) {
 	if err := c.mayPublish(ctx, t.name); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message
 	for i, m := range messages {
 		p, err := t.prepare(c, publishOptions{id: m.ID, idGiven: m.ID != "", headers: m.Headers}, m.Data)
 		if err != nil {
-			bad = append(bad, fmt.Errorf("message %d: %w", i, err))
+			bad = append(bad, fmt.Errorf("message %d: %w", i, &InvalidEventError{Topic: t.name, Index: i, Err: err}))
 		}
 		all[i] = p
 	}
@@ -291,7 +291,7 @@ var errTransaction = errors.New("the context carries a session, and publishing i
 
 func (c *Client) mayPublish(ctx context.Context, topic string) error {
 	if problem := nameProblem("the topic's name", topic); problem != "" {
-		return fmt.Errorf("pulse: publish: %s; nothing was stored", problem)
+		return fmt.Errorf("pulse: publish: %w; nothing was stored", &InvalidEventError{Topic: topic, Err: errors.New(problem)})
 	}
 	if c == nil {
 		return fmt.Errorf("pulse: topic %s: publish: the client is nil; nothing was stored", topic)
