@@ -15,6 +15,12 @@ import (
 // check serves both.
 var ErrClosed = pulse.ErrClosed
 
+// InvalidEventError is returned, wrapped, by Publish and PublishMany for an
+// event that can never be stored: a bad topic, ID or header, params that cannot
+// be encoded, or too many bytes. Nothing was stored, and trying again does not
+// help. It is pulse.InvalidEventError, so one check serves both.
+type InvalidEventError = pulse.InvalidEventError
+
 var (
 	// ErrStarted is returned by Start when the App is running or starting.
 	ErrStarted = errors.New("echoes: the app has been started already")

@@ -74,6 +74,16 @@ func (f *fakeCarrier) Publish(_ context.Context, out Outgoing) (EventRef, error)
 	return EventRef{ID: out.ID, Topic: out.Topic}, nil
 }
 
+func (f *fakeCarrier) PublishMany(ctx context.Context, outs []Outgoing) ([]Published, error) {
+	results := make([]Published, len(outs))
+	var errs []error
+	for i, out := range outs {
+		results[i].EventRef, results[i].Err = f.Publish(ctx, out)
+		errs = append(errs, results[i].Err)
+	}
+	return results, errors.Join(errs...)
+}
+
 func (f *fakeCarrier) Close(ctx context.Context) error {
 	f.log("close")
 	if f.onClose != nil {

@@ -128,7 +128,32 @@ func (c *pulseCarrier) Publish(ctx context.Context, out Outgoing) (EventRef, err
 	if err != nil {
 		return EventRef{}, err
 	}
-	return EventRef{ID: ev.ID, Topic: ev.Topic, CreatedAt: ev.CreatedAt, Duplicate: ev.Duplicate}, nil
+	return refOf(ev), nil
+}
+
+// PublishMany stores them with few inserts.
+func (c *pulseCarrier) PublishMany(ctx context.Context, outs []Outgoing) ([]Published, error) {
+	client := c.current()
+	if client == nil {
+		return nil, ErrClosed
+	}
+	messages := make([]pulse.Message[bson.RawValue], len(outs))
+	for i, out := range outs {
+		messages[i] = pulse.Message[bson.RawValue]{ID: out.ID, Data: wrapParams(out.Params), Headers: out.Headers}
+	}
+	stored, err := pulse.NewTopic[bson.RawValue](outs[0].Topic).PublishMany(ctx, client.Client, messages)
+	results := make([]Published, len(stored))
+	for i, p := range stored {
+		results[i].Err = p.Err
+		if p.Event != nil {
+			results[i].EventRef = refOf(p.Event)
+		}
+	}
+	return results, err
+}
+
+func refOf(ev *pulse.Event[bson.RawValue]) EventRef {
+	return EventRef{ID: ev.ID, Topic: ev.Topic, CreatedAt: ev.CreatedAt, Duplicate: ev.Duplicate}
 }
 
 // Close is Carrier.Close.

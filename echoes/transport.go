@@ -41,8 +41,14 @@ type Carrier interface {
 	Start(ctx context.Context) error
 
 	// Publish stores the event and returns its reference. When it returns
-	// without an error the event is durable.
+	// without an error the event is durable. An event that can never be stored,
+	// too large for example, is an *InvalidEventError.
 	Publish(ctx context.Context, out Outgoing) (EventRef, error)
+
+	// PublishMany stores events of one topic, at least one, and returns what
+	// became of each, in their order; its error is then not nil exactly if one
+	// of them is not stored. An error without results says that none is.
+	PublishMany(ctx context.Context, outs []Outgoing) ([]Published, error)
 
 	// Close stops taking events, waits for running handlers until ctx ends and
 	// cancels them then, stores what they returned and releases everything. It
@@ -84,6 +90,13 @@ type Outgoing struct {
 	Headers map[string]string
 
 	idGiven bool
+}
+
+// Published is what became of one event of a PublishMany: stored, with its
+// reference, or not, with the reason.
+type Published struct {
+	EventRef
+	Err error
 }
 
 // EventRef names a published event.
