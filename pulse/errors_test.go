@@ -163,7 +163,7 @@ func TestErrors_OnErrorIsToldAndMayPanic(t *testing.T) {
 	_, err := db.Collection("orionjs.pulse.subscriptions").DeleteMany(t.Context(), bson.D{})
 	is.NoErr(err)
 	const text = "pulse: consumer group billing, topic t: the stored subscription is gone: someone deleted it; restart this service to create it again (it then starts by its offset reset)"
-	reported.WaitFor(t, "the report", func(all []string) bool { return len(all) > 1 && all[0] == text }) // and again: it lives on
+	reported.WaitFor(t, "the report", func(all []string) bool { return len(all) == 1 && all[0] == text })
 	log.WaitFor(t, "the log", func(lines []string) bool {
 		all := strings.Join(lines, "\n")
 		return strings.Contains(all, "ERROR pulse: background error group=billing error="+text) &&
@@ -175,4 +175,10 @@ func TestErrors_OnErrorIsToldAndMayPanic(t *testing.T) {
 	is.NoErr(second(other.Subscribe(t.Context(), c, seen.handle, unordered()...)))
 	is.NoErr(second(other.Publish(t.Context(), c, 1)))
 	seen.entered.Wait(t, 1)
+	// Each loss is told once, not at every poll.
+	_, err = db.Collection("orionjs.pulse.subscriptions").DeleteMany(t.Context(), bson.D{})
+	is.NoErr(err)
+	reported.WaitFor(t, "the other report", func(all []string) bool {
+		return len(all) == 2 && strings.Contains(all[1], "topic u: the stored subscription is gone")
+	})
 }

@@ -3,6 +3,7 @@ package pulse_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,4 +195,21 @@ func TestHostile_6_3_Subscriptions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Leases are writes by the subscription's ID: one that is no string is an error that says so, at the start.
+func TestHostile_6_3_SubscriptionWithoutAUsableID(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	c := startClient(t, fast(db))
+	is.NoErr(subscribed(t, c, func(context.Context, *pulse.Event[order]) error { return nil }).Unsubscribe(t.Context()))
+	var doc bson.D
+	is.NoErr(subscriptionsOf(db).FindOneAndDelete(t.Context(), bson.D{}).Decode(&doc))
+	doc[0].Value = bson.NewObjectID()
+	_, err := subscriptionsOf(db).InsertOne(t.Context(), doc)
+	is.NoErr(err)
+	_, err = leaseOrders.Subscribe(t.Context(), c, func(context.Context, *pulse.Event[order]) error { return nil }, pulse.Unordered(), pulse.ExecutionVersion(2))
+	is.True(err != nil)
+	is.True(strings.Contains(err.Error(), "its _id is ") && strings.Contains(err.Error(), "store the document again under a string"))
 }

@@ -108,11 +108,13 @@ func (l *Leader) Campaign(ctx context.Context, r *receiver.Receiver, sub store.S
 	}
 	lease := store.Lease{ID: r.SubscriptionID, Token: uuid.NewString()}
 	asked := clock.Now()
+	// Stop does not interrupt the command: the server might carry it out after the lease was given back.
+	ctx = context.WithoutCancel(ctx)
 	current, won, err := l.Store.AcquireDiscovery(ctx, lease, l.Owner, l.Lease)
 	if err != nil {
-		// It may be ours all the same: its answer was lost, or cut off by Stop. Nobody would renew it, and
-		// the topic would wait for its end.
-		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+		// It may be ours all the same, its answer was lost. Nobody would renew it, and the topic would wait
+		// for its end.
+		soon, cancel := context.WithTimeout(ctx, giveBackTimeout)
 		defer cancel()
 		return errors.Join(err, l.Store.ReleaseDiscovery(soon, []store.Lease{lease}))
 	}

@@ -62,13 +62,14 @@ type Engine struct {
 	mu        sync.Mutex
 	receivers map[string]*receiver.Receiver
 	byNode    map[string]bool // topics led by a Node client, as of the last poll
+	gone      map[string]bool // topics whose stored subscription is gone, as of the last poll
 }
 
 // New returns an engine that has not started.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		Config: cfg, due: newDueTimer(), polls: make(chan struct{}, 1),
-		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{},
+		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{}, gone: map[string]bool{},
 	}
 	e.pool = worker.New(worker.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Workers: cfg.Workers, Lease: cfg.Lease,

@@ -79,7 +79,7 @@ func (e *Engine) poll(ctx context.Context) error {
 		}
 	}
 	for _, topic := range topics {
-		if !stored[topic] && e.receiver(topic) != nil {
+		if e.goneSince(topic, !stored[topic]) && e.receiver(topic) != nil {
 			e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored subscription is gone: someone deleted it; restart this service to create it again (it then starts by its offset reset)", e.Group, topic))
 		}
 	}
@@ -94,6 +94,15 @@ func (e *Engine) poll(ctx context.Context) error {
 		}
 	}
 	return e.lookForDue(ctx)
+}
+
+// goneSince remembers whether a topic's subscription is gone, and tells whether that is news.
+func (e *Engine) goneSince(topic string, gone bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	news := gone && !e.gone[topic]
+	e.gone[topic] = gone
+	return news
 }
 
 // adopt takes over settings that a replica with a higher configVersion has stored (spec 2.6).

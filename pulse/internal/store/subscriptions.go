@@ -93,6 +93,10 @@ func (s *Store) EnsureSubscription(ctx context.Context, group, topic string, wan
 			return fail(err)
 		}
 		sub := readSubscription(raw)
+		if sub.ID == "" {
+			// Every lease is a write to the document by its ID, and Node's are strings.
+			return fail(fmt.Errorf("its _id is %v, and no client can lead a subscription whose _id is no string: stop all replicas of the group, store the document again under a string, or delete it to begin by the offset reset", raw.Lookup("_id")))
+		}
 		sub.Created = created
 		if want.ConfigVersion <= sub.Settings.ConfigVersion() {
 			return sub, nil
