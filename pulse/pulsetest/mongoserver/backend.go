@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/orionjs/orion-go/pulse/pulsetest/internal/child"
 )
 
 const (
@@ -32,9 +34,9 @@ type run struct {
 type backend interface {
 	name() string
 	command(run) *exec.Cmd
-	initiates() bool // whether its replica set has to be initiated
-	kill(*process)   // at once, like a crash; the process ends soon after
-	remove()         // what is left when the server is not to come back
+	initiates() bool     // whether its replica set has to be initiated
+	kill(*child.Process) // at once, like a crash; the process ends soon after
+	remove()             // what is left when the server is not to come back
 }
 
 // findBackend returns the first kind of server that this machine has, building one if it has none.
@@ -98,9 +100,9 @@ func mongodArgs(r run) []string {
 	return args
 }
 
-func (l *local) initiates() bool { return l.mongod }
-func (l *local) kill(p *process) { killGroup(p.cmd.Process) }
-func (l *local) remove()         {}
+func (l *local) initiates() bool       { return l.mongod }
+func (l *local) kill(p *child.Process) { child.KillGroup(p.Handle) }
+func (l *local) remove()               {}
 
 // container is mongod in a container. The runtime's client runs in the foreground: it hands signals on, so
 // the container ends with it. The container itself stays for a restart until remove.
@@ -140,9 +142,9 @@ func (c *container) command(r run) *exec.Cmd {
 	return exec.Command(c.path, append(args, r.args...)...)
 }
 
-func (c *container) kill(p *process) {
+func (c *container) kill(p *child.Process) {
 	if c.id == "" || c.control("kill", c.id) != nil {
-		killGroup(p.cmd.Process)
+		child.KillGroup(p.Handle)
 	}
 }
 
@@ -185,7 +187,7 @@ func (c *container) sweep(ctx context.Context) {
 	}
 	for name := range strings.FieldsSeq(string(out)) {
 		owner, _, _ := strings.Cut(strings.TrimPrefix(name, containerPrefix), "-")
-		if pid, err := strconv.Atoi(owner); err == nil && !alive(pid) {
+		if pid, err := strconv.Atoi(owner); err == nil && !child.Alive(pid) {
 			_ = c.control("rm", "--force", "--volumes", name)
 		}
 	}

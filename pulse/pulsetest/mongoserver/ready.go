@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -17,24 +14,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/pulsetest/internal/child"
 )
 
 const (
 	// replicaSet is the name of the replica sets that this package initiates.
 	replicaSet = "pulse"
-	// pollPause is the pause between two looks at a server that is coming up.
-	pollPause = 20 * time.Millisecond
 	// checkTimeout bounds Check: a server that is there answers within milliseconds.
 	checkTimeout = 5 * time.Second
 )
-
-// errPortTaken is the cause of a start that failed because another process listens on the port.
-var errPortTaken = errors.New("port taken")
-
-func portTakenError(port int) error {
-	return fmt.Errorf("port %d on 127.0.0.1 is taken by another process: choose another port, or none to get a free one (%w)", port, errPortTaken)
-}
 
 // Check reports whether a server answers at uri, within five seconds. The error names the hosts, never the
 // password.
@@ -85,42 +73,10 @@ func selectionCause(err error) error {
 	return errors.Join(causes...)
 }
 
-// checkPort finds out before anything else starts whether the wanted port can be had.
-func checkPort(port int) error {
-	if port == 0 {
-		return nil
-	}
-	if port < 0 || port > 65535 {
-		return fmt.Errorf("port %d does not exist: choose one from 1 to 65535, or 0 for a free one", port)
-	}
-	l, err := net.Listen("tcp", addr(port))
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%w", portTakenError(port))
-	case err != nil:
-		return fmt.Errorf("port %d cannot be listened on: %w", port, err)
-	}
-	return l.Close()
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", addr(0))
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
-}
-
-func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-func mentionsTakenPort(log string) bool {
-	return strings.Contains(strings.ToLower(log), "address already in use")
-}
-
 // awaitReady waits until the server takes connections and a driver gets an answer to ping and hello as from
 // a server that takes writes. It returns the connection string.
-func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (string, error) {
-	if err := awaitListening(ctx, proc, port); err != nil {
+func awaitReady(ctx context.Context, proc *child.Process, port int, initiate bool) (string, error) {
+	if err := child.AwaitListening(ctx, proc, port); err != nil {
 		return "", err
 	}
 	// A stranger that listens on the port could keep us waiting: the end of our process ends all waiting.
@@ -128,13 +84,13 @@ func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (st
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-proc.done:
-			cancel(errEnded)
+		case <-proc.Done:
+			cancel(child.ErrEnded)
 		case <-ctx.Done():
 		}
 	}()
 	// The direct connection talks to the server whatever state its replica set is in.
-	direct := fmt.Sprintf("mongodb://%s/?directConnection=true", addr(port))
+	direct := fmt.Sprintf("mongodb://%s/?directConnection=true", child.Addr(port))
 	client, err := mongo.Connect(options.Client().ApplyURI(direct).SetServerSelectionTimeout(startTimeout))
 	if err != nil {
 		return "", err
@@ -145,7 +101,7 @@ func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (st
 	}
 	admin := client.Database("admin")
 	if initiate {
-		if err := initiateReplicaSet(ctx, admin, addr(port)); err != nil {
+		if err := initiateReplicaSet(ctx, admin, child.Addr(port)); err != nil {
 			return "", endedOr(proc, err)
 		}
 	}
@@ -159,32 +115,17 @@ func awaitReady(ctx context.Context, proc *process, port int, initiate bool) (st
 			return "", endedOr(proc, err)
 		}
 		if hello.IsWritablePrimary {
-			if proc.ended() {
-				return "", errEnded // whoever answered is another server on that port
+			if proc.Ended() {
+				return "", child.ErrEnded // whoever answered is another server on that port
 			}
 			shortenTransactions(ctx, admin)
-			if len(hello.Hosts) == 1 && hello.Hosts[0] == addr(port) {
-				return fmt.Sprintf("mongodb://%s/?replicaSet=%s", addr(port), hello.SetName), nil
+			if len(hello.Hosts) == 1 && hello.Hosts[0] == child.Addr(port) {
+				return fmt.Sprintf("mongodb://%s/?replicaSet=%s", child.Addr(port), hello.SetName), nil
 			}
 			return direct, nil
 		}
-		if err := pause(ctx, proc); err != nil {
+		if err := child.Pause(ctx, proc); err != nil {
 			return "", err
-		}
-	}
-}
-
-// awaitListening waits for the port alone: the driver would wait half a second between its tries.
-func awaitListening(ctx context.Context, proc *process, port int) error {
-	dialer := net.Dialer{Timeout: time.Second}
-	for {
-		conn, err := dialer.DialContext(ctx, "tcp", addr(port))
-		if err == nil {
-			_ = conn.Close()
-			return nil
-		}
-		if err := pause(ctx, proc); err != nil {
-			return err
 		}
 	}
 }
@@ -234,25 +175,11 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-var errEnded = errors.New("its process ended")
-
-func endedOr(proc *process, err error) error {
-	if proc.ended() {
-		return errEnded
+func endedOr(proc *child.Process, err error) error {
+	if proc.Ended() {
+		return child.ErrEnded
 	}
 	return err
-}
-
-// pause waits a moment, or says why waiting is over.
-func pause(ctx context.Context, proc *process) error {
-	select {
-	case <-proc.done:
-		return errEnded
-	case <-ctx.Done():
-		return fmt.Errorf("it does not answer: %w", context.Cause(ctx))
-	case <-clock.After(pollPause):
-		return nil
-	}
 }
 
 // orphanLifetime is how long the transaction of a killed process stays open. By default it is a minute, and

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,9 +11,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/pulsetest/internal/child"
 )
 
 const (
@@ -24,8 +25,6 @@ const (
 
 	// reportPause is the time between two lines about a build that goes on.
 	reportPause = 15 * time.Second
-	// lockPause is the time between two looks at the lock of a build that another process does.
-	lockPause = 200 * time.Millisecond
 
 	otherWays = "set MONGODB_URI, put mongod or " + secantusBinary + " on PATH, or start docker or podman"
 )
@@ -61,13 +60,13 @@ func findSecantus(ctx context.Context, progress io.Writer) (string, error) {
 	if isExecutable(places.binary) {
 		return places.binary, nil
 	}
-	if !canBuild {
+	if !child.CanLock {
 		return "", fmt.Errorf("no MongoDB server found, and none can be built on this system: %s", otherWays)
 	}
 	if err := os.MkdirAll(filepath.Dir(places.lock), 0o755); err != nil {
 		return "", fmt.Errorf("make the cache directory: %w", err)
 	}
-	unlock, err := awaitLock(ctx, places.lock, progress)
+	unlock, err := child.AwaitLock(ctx, places.lock, "building "+secantusBinary, progress)
 	if err != nil {
 		return "", err
 	}
@@ -81,24 +80,6 @@ func findSecantus(ctx context.Context, progress io.Writer) (string, error) {
 func isExecutable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
-}
-
-func awaitLock(ctx context.Context, path string, progress io.Writer) (func(), error) {
-	for told := false; ; told = true {
-		unlock, err := lockFile(path)
-		if err == nil {
-			return unlock, nil
-		}
-		if !errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("lock the build of %s: %w", secantusBinary, err)
-		}
-		if !told {
-			say(progress, "another process is building %s: waiting for it", secantusBinary)
-		}
-		if err := clock.Sleep(ctx, lockPause); err != nil {
-			return nil, fmt.Errorf("waiting for another process to build %s: %w", secantusBinary, err)
-		}
-	}
 }
 
 // missingTools names what a build needs and PATH lacks.
@@ -169,16 +150,15 @@ func runCargo(ctx context.Context, places secantusPlaces, root string, progress 
 	}
 	defer func() { _ = output.Close() }()
 	cmd.Stdout, cmd.Stderr = log, stderr
-	proc, err := startAttached(cmd)
+	proc, err := child.Start(cmd, syscall.SIGTERM)
 	_ = stderr.Close()
 	if err != nil {
 		return err
 	}
-	stopped := context.AfterFunc(ctx, func() { killGroup(cmd.Process) })
+	stopped := context.AfterFunc(ctx, func() { child.KillGroup(cmd.Process) })
 	defer stopped()
 	report(output, log, progress)
-	<-proc.done
-	return proc.err
+	return proc.Wait()
 }
 
 var cargoProgress = regexp.MustCompile(`Building \[[=> ]*\] (\d+)/(\d+)`)
@@ -239,7 +219,7 @@ func firstError(logPath string) string {
 			return line
 		}
 	}
-	if last := tail(logPath, 1); last != "" {
+	if last := child.Tail(logPath, 1); last != "" {
 		return last
 	}
 	return "no output"

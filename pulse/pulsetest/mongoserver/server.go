@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/orionjs/orion-go/pulse/pulsetest/internal/child"
 )
 
 const (
@@ -20,6 +21,8 @@ const (
 	stopTimeout = 30 * time.Second
 	// portTries is how often Start picks another free port when a stranger took the last one meanwhile.
 	portTries = 5
+	// workDirPrefix starts the names of the temporary directories, so that leftovers are recognized.
+	workDirPrefix = "pulse-mongoserver-"
 )
 
 // Options say what kind of server Start brings up. The zero value is a replica set of one member on a free
@@ -49,10 +52,10 @@ type Server struct {
 	backend backend
 	port    int
 	uri     string
-	dir     *workDir
+	dir     *child.Dir
 
-	mu      sync.Mutex // serializes Stop, Kill and Restart
-	proc    *process   // the current or last one
+	mu      sync.Mutex     // serializes Stop, Kill and Restart
+	proc    *child.Process // the current or last one
 	stopped bool
 }
 
@@ -66,28 +69,32 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Progress == nil {
 		opts.Progress = io.Discard
 	}
-	if err := checkPort(opts.Port); err != nil {
+	if err := child.CheckPort(opts.Port); err != nil {
 		return nil, err
 	}
 	b, err := findBackend(ctx, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := newWorkDir(opts.StoragePath)
+	dir, err := child.NewDir(workDirPrefix, opts.StoragePath)
 	if err != nil {
 		return nil, err
+	}
+	// An explicit, empty configuration file keeps settings that lie around in the working directory out.
+	if err := os.WriteFile(dir.ConfigPath(), nil, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the configuration: %w", err), dir.Remove())
 	}
 	s := &Server{opts: opts, backend: b, dir: dir, port: opts.Port}
 	for try := 1; ; try++ {
 		if opts.Port == 0 {
-			if s.port, err = freePort(); err != nil {
+			if s.port, err = child.FreePort(); err != nil {
 				break
 			}
 		}
 		if err = s.launch(ctx); err == nil {
 			return s, nil
 		}
-		if !errors.Is(err, errPortTaken) || opts.Port != 0 || try == portTries {
+		if !errors.Is(err, child.ErrPortTaken) || opts.Port != 0 || try == portTries {
 			break
 		}
 	}
@@ -108,11 +115,11 @@ func (s *Server) Name() string { return s.backend.name() }
 func (s *Server) Exited() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.proc.done
+	return s.proc.Done
 }
 
 // LogTail returns the last lines that the server has written to its log.
-func (s *Server) LogTail() string { return tail(s.dir.logPath(), tailLines) }
+func (s *Server) LogTail() string { return child.Tail(s.dir.LogPath(), child.TailLines) }
 
 // Stop ends the server in an orderly way, kills it after 30 seconds, and removes its temporary storage.
 // Stopping twice is no error.
@@ -124,10 +131,10 @@ func (s *Server) Stop() error {
 	}
 	s.stopped = true
 	if s.proc != nil {
-		s.proc.stop(stopTimeout, s.backend.kill)
+		s.proc.Stop(stopTimeout, s.backend.kill)
 	}
 	s.backend.remove()
-	if err := s.dir.remove(); err != nil {
+	if err := s.dir.Remove(); err != nil {
 		return fmt.Errorf("remove the storage of the stopped server: %w", err)
 	}
 	return nil
@@ -141,7 +148,7 @@ func (s *Server) Kill() error {
 	if s.stopped {
 		return ErrStopped
 	}
-	s.proc.kill(s.backend.kill)
+	s.proc.Kill(s.backend.kill)
 	return nil
 }
 
@@ -153,7 +160,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	if s.stopped {
 		return ErrStopped
 	}
-	s.proc.stop(stopTimeout, s.backend.kill)
+	s.proc.Stop(stopTimeout, s.backend.kill)
 	return s.launch(ctx)
 }
 
@@ -162,10 +169,12 @@ func (s *Server) launch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	cmd := s.backend.command(run{
-		port: s.port, dataDir: s.dir.data, configPath: s.dir.configPath(), ownStorage: s.opts.StoragePath != "",
+		port: s.port, dataDir: s.dir.Data, configPath: s.dir.ConfigPath(), ownStorage: s.opts.StoragePath != "",
 		standalone: s.opts.Standalone, syncOnCommit: s.opts.SyncOnCommit, args: s.opts.Args,
 	})
-	proc, err := startProcess(cmd, s.dir.logPath())
+	// The signal for the death of this process is SIGTERM: a container runtime's client hands it on to the
+	// container, and every server obeys it.
+	proc, err := child.StartLogged(cmd, syscall.SIGTERM, s.dir.LogPath())
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.backend.name(), err)
 	}
@@ -173,10 +182,10 @@ func (s *Server) launch(ctx context.Context) error {
 	initiate := s.backend.initiates() && !s.opts.Standalone
 	uri, err := awaitReady(ctx, proc, s.port, initiate)
 	if err != nil {
-		proc.kill(s.backend.kill)
-		lines := tail(s.dir.logPath(), tailLines)
-		if mentionsTakenPort(lines) {
-			return fmt.Errorf("%w", portTakenError(s.port))
+		proc.Kill(s.backend.kill)
+		lines := child.Tail(s.dir.LogPath(), child.TailLines)
+		if child.MentionsTakenPort(lines) {
+			return fmt.Errorf("%w", child.PortTakenError(s.port))
 		}
 		if lines == "" {
 			lines = "(it wrote nothing)"
@@ -187,95 +196,4 @@ func (s *Server) launch(ctx context.Context) error {
 		s.uri = uri
 	}
 	return nil
-}
-
-// workDir is what belongs to one server on the disk: its log, its lock and, unless the caller has a place
-// of their own for it, its data.
-type workDir struct {
-	path, data  string
-	unlock      func()
-	releaseData func() // of a storage path that is the caller's; nil otherwise
-}
-
-// workDirPrefix starts the names of the temporary directories, so that leftovers are recognized.
-const workDirPrefix = "pulse-mongoserver-"
-
-func newWorkDir(storage string) (*workDir, error) {
-	sweepWorkDirs()
-	d := &workDir{}
-	for {
-		path, err := os.MkdirTemp("", workDirPrefix+strconv.Itoa(os.Getpid())+"-")
-		if err != nil {
-			return nil, fmt.Errorf("make a temporary directory: %w", err)
-		}
-		unlock, err := lockFile(filepath.Join(path, "lock"))
-		if errors.Is(err, errLocked) || errors.Is(err, os.ErrNotExist) {
-			// The sweep of another process saw the directory before it was locked and takes it for a
-			// leftover: leave it to that one.
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("lock a temporary directory: %w", err)
-		}
-		if _, err := os.Stat(filepath.Join(path, "lock")); err != nil {
-			unlock() // swept between the two steps
-			continue
-		}
-		d.path, d.unlock = path, unlock
-		break
-	}
-	d.data = filepath.Join(d.path, "data")
-	if storage != "" {
-		abs, err := filepath.Abs(storage)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("storage path %q: %w", storage, err), d.remove())
-		}
-		d.data = abs
-	}
-	if err := os.MkdirAll(d.data, 0o700); err != nil {
-		return nil, errors.Join(fmt.Errorf("make the storage directory: %w", err), d.remove())
-	}
-	if storage != "" {
-		release, err := lockFile(d.data + ".lock")
-		if errors.Is(err, errLocked) {
-			return nil, errors.Join(fmt.Errorf("the storage %s is in use by another server: stop that one, or choose another place", d.data), d.remove())
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("lock the storage: %w", err), d.remove())
-		}
-		d.releaseData = release
-	}
-	// An explicit, empty configuration file keeps settings that lie around in the working directory out.
-	if err := os.WriteFile(d.configPath(), nil, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("write the configuration: %w", err), d.remove())
-	}
-	return d, nil
-}
-
-func (d *workDir) logPath() string    { return filepath.Join(d.path, "server.log") }
-func (d *workDir) configPath() string { return filepath.Join(d.path, "server.toml") }
-
-func (d *workDir) remove() error {
-	err := os.RemoveAll(d.path)
-	d.unlock()
-	if d.releaseData != nil {
-		d.releaseData()
-	}
-	return err
-}
-
-// sweepWorkDirs removes what servers of killed processes left behind: directories whose lock nobody holds.
-// It is tidying alone, so errors do not matter.
-func sweepWorkDirs() {
-	paths, _ := filepath.Glob(filepath.Join(os.TempDir(), workDirPrefix+"*"))
-	for _, path := range paths {
-		lock := filepath.Join(path, "lock")
-		if _, err := os.Stat(lock); err != nil {
-			continue // just being made
-		}
-		if unlock, err := lockFile(lock); err == nil {
-			_ = os.RemoveAll(path)
-			unlock()
-		}
-	}
 }

@@ -13,6 +13,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.uber.org/goleak"
+
+	"github.com/orionjs/orion-go/pulse/pulsetest/internal/child"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,12 +79,12 @@ func TestServer_StopIsFinalAndRemovesStorage(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := start(t, Options{})
-	_, err := os.Stat(s.dir.path)
+	_, err := os.Stat(filepath.Dir(s.dir.LogPath()))
 	is.NoErr(err)
 	exited := s.Exited()
 	is.NoErr(s.Stop())
 	<-exited
-	_, err = os.Stat(s.dir.path)
+	_, err = os.Stat(filepath.Dir(s.dir.LogPath()))
 	is.True(errors.Is(err, os.ErrNotExist))
 	is.NoErr(s.Stop())
 	is.True(errors.Is(s.Restart(t.Context()), ErrStopped))
@@ -142,7 +144,7 @@ func TestServer_PortTakenMeanwhileIsRecognized(t *testing.T) {
 	s := start(t, Options{})
 	is.NoErr(s.Kill())
 	s.port = l.Addr().(*net.TCPAddr).Port
-	is.True(errors.Is(s.launch(t.Context()), errPortTaken)) // so that Start takes another one
+	is.True(errors.Is(s.launch(t.Context()), child.ErrPortTaken)) // so that Start takes another one
 }
 
 func TestStart_ImpossiblePort(t *testing.T) {

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package mongoserver
+package child
 
 import (
 	"os/exec"
@@ -8,6 +8,6 @@ import (
 )
 
 // ownGroup keeps the terminal's Ctrl-C away from the server, which has to outlive its clients' shutdown.
-func ownGroup(cmd *exec.Cmd) {
+func ownGroup(cmd *exec.Cmd, _ syscall.Signal) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }
