@@ -3,7 +3,6 @@ package echoes
 import (
 	"bytes"
 	"strconv"
-	"unicode/utf8"
 	"unsafe"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,6 +11,17 @@ import (
 // firstAlloc bounds, in bytes, what is allocated for an array or a map on the
 // strength of the number of its elements alone, before any of them is decoded.
 const firstAlloc = 256 << 10
+
+// Begin enters the document under the cursor, which is to be read into *p, and
+// returns the bound that Next takes. On null there is nothing to enter: *p
+// becomes the zero value and Next returns false at once. Any other type is a
+// problem.
+func Begin[T any](d *Decoder, p *T) int {
+	if d.err == nil && d.null() {
+		*p = *new(T)
+	}
+	return d.Begin()
+}
 
 // Slice reads an array into *p, each element with elem. null gives nil, an
 // empty array an empty slice, a null element the zero value.
@@ -50,41 +60,6 @@ func Array[E any](d *Decoder, dst []E, elem func(*Decoder, *E)) {
 		}
 		elem(d, &dst[i])
 	}
-}
-
-// Map reads a document into *p, each value with elem. null gives nil, an empty
-// document an empty map, a null value the zero value under its key.
-func Map[K ~string, V any](d *Decoder, p *map[K]V, elem func(*Decoder, *V)) {
-	end := d.enter(bson.TypeEmbeddedDocument, "document")
-	if end < 0 {
-		if d.err == nil {
-			*p = nil
-		}
-		return
-	}
-	var v, zero V
-	m := *p
-	if m == nil {
-		m = make(map[K]V, d.count(end, unsafe.Sizeof(zero)+unsafe.Sizeof("")))
-	}
-	for d.Next(end) {
-		key := K(d.MapKey())
-		v = zero
-		elem(d, &v)
-		m[key] = v
-	}
-	if d.err == nil {
-		*p = m
-	}
-}
-
-// MapKey returns the current field's name as a key to keep. A key that is not
-// valid UTF-8 is a problem.
-func (d *Decoder) MapKey() string {
-	if !utf8.Valid(d.key) {
-		d.failUTF8("key", d.key)
-	}
-	return string(d.key)
 }
 
 // Ptr reads the value under the cursor into *p with elem, and makes a P when *p

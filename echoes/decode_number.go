@@ -97,7 +97,7 @@ func FloatOf[T float](d *Decoder, p *T) {
 	b := d.buf[d.off:d.end]
 	switch d.typ {
 	case bson.TypeDouble:
-		f := math.Float64frombits(binary.LittleEndian.Uint64(b))
+		f := doubleAt(b)
 		if v := T(f); float64(v) == f || f != f {
 			*p = v
 			return
@@ -133,6 +133,9 @@ func FloatOf[T float](d *Decoder, p *T) {
 	d.failf("want ", floatName[T](), ", got ", typeName(d.typ), " ", d.numberText(), ", which it cannot hold without loss")
 }
 
+// doubleAt reads the 8 bytes of a double.
+func doubleAt(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }
+
 // exactInt reports whether f is n.
 func exactInt(f float64, n int64) bool {
 	// float64(math.MaxInt64) is 2^63, which int64 cannot hold.
@@ -153,7 +156,7 @@ func (d *Decoder) integer(name func() string) (negative bool, n uint64, ok bool)
 	case bson.TypeInt64:
 		return signMagnitude(int64(binary.LittleEndian.Uint64(b)))
 	case bson.TypeDouble:
-		f := math.Float64frombits(binary.LittleEndian.Uint64(b))
+		f := doubleAt(b)
 		if f != math.Trunc(f) || math.IsInf(f, 0) {
 			d.failInteger(name())
 			return false, 0, false
@@ -205,7 +208,7 @@ func (d *Decoder) numberText() string {
 	case bson.TypeInt64:
 		return strconv.FormatInt(int64(binary.LittleEndian.Uint64(b)), 10)
 	case bson.TypeDouble:
-		return strconv.FormatFloat(math.Float64frombits(binary.LittleEndian.Uint64(b)), 'g', -1, 64)
+		return strconv.FormatFloat(doubleAt(b), 'g', -1, 64)
 	default:
 		return decimalAt(b).value().String()
 	}
