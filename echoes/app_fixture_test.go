@@ -17,6 +17,7 @@ type fakeCarrier struct {
 	// What the calls return; onStart runs inside of Start.
 	problems         []Problem
 	connect, publish error
+	refuse           map[string]error // by the event's ID
 	onConnect        func(context.Context) error
 	onStart          func(context.Context) error
 	onClose          func(context.Context) error
@@ -69,6 +70,9 @@ func (f *fakeCarrier) Publish(_ context.Context, out Outgoing) (EventRef, error)
 	defer f.mu.Unlock()
 	if f.publish != nil {
 		return EventRef{}, f.publish
+	}
+	if err := f.refuse[out.ID]; err != nil {
+		return EventRef{}, err
 	}
 	f.published = append(f.published, out)
 	return EventRef{ID: out.ID, Topic: out.Topic}, nil

@@ -350,7 +350,7 @@ func TestPublish_7_5_GoesWherePublishToSays(t *testing.T) {
 		opt    PublishOption
 		want   string
 	}{
-		"no topic":   {"", 1, nil, "echoes: publish: the topic is empty"},
+		"no topic":   {"", 1, nil, `echoes: publish to "": the topic is empty`},
 		"empty ID":   {"a", 1, WithID(""), "echoes: publish to a: the ID given by WithID is empty"},
 		"bad params": {"a", make(chan int), nil, "echoes: publish to a: params of type chan int cannot be encoded"},
 		"panic":      {"a", panicking{}, nil, "echoes: publish to a: params of type echoes.panicking cannot be encoded: its encoding panicked: boom"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -32,9 +34,26 @@ func WithHeaders(headers map[string]string) PublishOption {
 	}
 }
 
+// Publisher publishes events. An *App is one; code that only publishes takes the
+// interface, and its tests something of their own that remembers what it got.
+type Publisher interface {
+	// Publish publishes one event, see App.Publish.
+	Publish(ctx context.Context, topic string, params any, opts ...PublishOption) (EventRef, error)
+	// PublishMany publishes many, see App.PublishMany.
+	PublishMany(ctx context.Context, topic string, drafts []Draft[any]) ([]Published, error)
+}
+
+var _ Publisher = (*App)(nil)
+
 // Publish publishes params on a topic, to the transports that Config.PublishTo
 // selects. params is anything that the MongoDB driver can encode, nil included;
-// a bson.RawValue is taken as it is.
+// a bson.RawValue is taken as it is. For a type with //echoes:topic, echoesgen
+// writes a function that calls it with the right topic, and without reflection.
+//
+// An *InvalidEventError says that the event can never be stored and nothing was;
+// a *pulse.ConflictError and ErrClosed say the latter too. Any other error comes
+// from a transport and leaves open whether the event was stored: publishing
+// again WithID is safe.
 //
 // With ToBoth the event is stored in Pulse first and then sent to Kafka, under
 // one ID. When the second fails the error says so and the reference carries the
@@ -53,29 +72,15 @@ func (a *App) Publish(ctx context.Context, topic string, params any, opts ...Pub
 			opt(&out)
 		}
 	}
-	switch {
-	case topic == "":
-		return EventRef{}, errors.New("echoes: publish: the topic is empty")
-	case out.idGiven && out.ID == "":
-		return EventRef{}, fmt.Errorf("echoes: publish to %s: the ID given by WithID is empty", topic)
-	}
-	if out.Params, err = encodeParams(params); err != nil {
-		return EventRef{}, fmt.Errorf("echoes: publish to %s: params of type %T cannot be encoded: %w", topic, params, err)
-	}
-	if out.ID == "" && len(carriers) > 1 {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return EventRef{}, fmt.Errorf("echoes: publish to %s: make an event ID: %w", topic, err)
-		}
-		out.ID = id.String()
+	if err := out.complete(params, len(carriers) > 1); err != nil {
+		return EventRef{}, fmt.Errorf("echoes: publish to %s: %w", name(topic), invalid(topic, 0, err))
 	}
 	var ref EventRef
 	for i, carrier := range carriers {
 		got, err := carrier.Publish(ctx, out)
 		switch {
 		case err != nil && i > 0:
-			return ref, fmt.Errorf("echoes: publish to %s: event %s is stored in %s, but %s failed, publish again with WithID: %w",
-				topic, ref.ID, carriers[0].Name(), carrier.Name(), err)
+			return ref, fmt.Errorf("echoes: publish to %s: %w", topic, halfway(ref.ID, carriers[0], carrier, err))
 		case err != nil:
 			return EventRef{}, fmt.Errorf("echoes: publish to %s over %s: %w", topic, carrier.Name(), err)
 		case i == 0:
@@ -83,6 +88,47 @@ func (a *App) Publish(ctx context.Context, topic string, params any, opts ...Pub
 		}
 	}
 	return ref, nil
+}
+
+// invalid makes an *InvalidEventError of an error that is none yet.
+func invalid(topic string, index int, err error) error {
+	return &InvalidEventError{Topic: topic, Index: index, Err: err}
+}
+
+// name is a topic as errors have it.
+func name(topic string) string {
+	if strings.TrimSpace(topic) == "" {
+		return strconv.Quote(topic)
+	}
+	return topic
+}
+
+// halfway tells of an event that reached the first of two transports.
+func halfway(id string, stored, failed Carrier, err error) error {
+	return fmt.Errorf("event %s is stored in %s, but %s failed, publish again with WithID: %w", id, stored.Name(), failed.Name(), err)
+}
+
+// complete checks an event before it goes anywhere, and encodes its params. An ID
+// is made up here only when several carriers have to agree on it.
+func (o *Outgoing) complete(params any, needsID bool) error {
+	var err error
+	switch {
+	case strings.TrimSpace(o.Topic) == "":
+		return errors.New("the topic is empty")
+	case o.idGiven && o.ID == "":
+		return errors.New("the ID given by WithID is empty")
+	}
+	if o.Params, err = encodeParams(params); err != nil {
+		return fmt.Errorf("params of type %T cannot be encoded: %w", params, err)
+	}
+	if o.ID == "" && needsID {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("make an event ID: %w", err)
+		}
+		o.ID = id.String()
+	}
+	return nil
 }
 
 // targets returns the carriers to publish to.
