@@ -8,6 +8,7 @@ import (
 )
 
 type devCommand struct {
+	Kafka       bool          `help:"Bring up a Kafka broker, too, and set KAFKA_BROKERS."`
 	Port        int           `help:"Port of the MongoDB server, at 127.0.0.1. Default: a free one." placeholder:"N"`
 	Keep        bool          `help:"Keep the data in the user's cache directory; the next run with --keep finds it there."`
 	ServerArg   []string      `help:"Hand this argument to the MongoDB server's command line; may be repeated. Example: --server-arg=--sync-on-commit." placeholder:"ARG" sep:"none"`
@@ -24,8 +25,12 @@ cache directory; the same, built there once with cargo (needs cmake and a C comp
 The exit status is the command's, 128+n if signal n ended it, 127 or 126 if it was not found or could not
 be run, 125 if pulse dev itself failed. (go run shows that status and exits with 1.)
 
+With --kafka the command finds a Kafka broker in KAFKA_BROKERS: the one of that variable, if it is set
+already, else one of its own, which needs Java 17 or newer and, to be fetched once, mvn.
+
 Examples:
   pulse dev -- go test ./...
+  pulse dev --kafka -- go run .
   pulse dev --port 27017 --keep`
 }
 
@@ -34,6 +39,7 @@ func (c *devCommand) Run(status *int) error {
 	*status = devserver.Run(devserver.Config{
 		Port:        c.Port,
 		Keep:        c.Keep,
+		Kafka:       c.Kafka,
 		ServerArgs:  c.ServerArg,
 		StopTimeout: c.StopTimeout,
 		Command:     withoutSeparator(c.Command),

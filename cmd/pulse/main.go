@@ -20,7 +20,7 @@ import (
 const exitUsage = 2
 
 type cli struct {
-	Dev     devCommand     `cmd:"" help:"Bring up MongoDB, run a command with it, stop what was started."`
+	Dev     devCommand     `cmd:"" help:"Bring up MongoDB and, if asked to, Kafka, run a command with them, stop what was started."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 	Guard   guardCommand   `cmd:"" hidden:"" help:"Internal: end a command whose pulse dev was killed."`
 }

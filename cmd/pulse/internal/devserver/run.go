@@ -32,8 +32,10 @@ const (
 type Config struct {
 	// Port of the MongoDB server. 0 takes a free one.
 	Port int
-	// Keep keeps the server's data in the user's cache directory.
+	// Keep keeps the servers' data in the user's cache directory.
 	Keep bool
+	// Kafka brings up a Kafka broker, too.
+	Kafka bool
 	// ServerArgs go to the MongoDB server's command line.
 	ServerArgs []string
 	// StopTimeout is the time between the wish that the command ends and its being killed.
@@ -44,8 +46,7 @@ type Config struct {
 	Stdin, Stdout, Stderr *os.File
 }
 
-// service is something the command needs. Each kind (a Kafka broker comes next to MongoDB) is one
-// implementation, and servicesFor chooses among them.
+// service is something the command needs. Each kind is one implementation, and servicesFor chooses among them.
 type service interface {
 	// start returns when the service is ready, with the environment variables that lead to it.
 	start(ctx context.Context) (env []string, err error)
@@ -57,7 +58,13 @@ type service interface {
 	stop() error
 }
 
-func servicesFor(cfg Config) []service { return []service{newMongo(cfg)} }
+func servicesFor(cfg Config) []service {
+	services := []service{newMongo(cfg)}
+	if cfg.Kafka {
+		services = append(services, newKafka(cfg))
+	}
+	return services
+}
 
 // Run does all of `pulse dev` and returns the exit status.
 func Run(cfg Config) int {
@@ -154,7 +161,7 @@ func (r *runner) stayUp() int {
 		name, value, _ := strings.Cut(e, "=")
 		_, _ = fmt.Fprintf(r.cfg.Stdout, "export %s='%s'\n", name, value)
 	}
-	r.say("use it in another terminal with the line above; Ctrl-C stops it")
+	r.say("use it in another terminal with what is printed above; Ctrl-C stops it")
 	select {
 	case <-r.signals:
 		r.say("stopping")
