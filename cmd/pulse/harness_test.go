@@ -86,9 +86,11 @@ func (m *machine) environ(extra ...string) []string {
 	}, extra...)
 }
 
-// realEnviron is the environment of this machine without a server that happens to be there.
+// realEnviron is the environment of this machine without servers that happen to be there.
 func realEnviron() []string {
-	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "MONGODB_URI=") })
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "MONGODB_URI=") || strings.HasPrefix(e, "KAFKA_BROKERS=")
+	})
 }
 
 // read returns a file that a script has written to the home directory.

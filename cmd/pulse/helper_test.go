@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -39,6 +40,8 @@ func helper(name string, args []string) int {
 	switch name {
 	case "mongod", "secantusd":
 		return serveMongo(args, name == "mongod")
+	case "kafka":
+		return serveKafka(args)
 	case "exit":
 		n, _ := strconv.Atoi(args[0])
 		return n
@@ -53,6 +56,13 @@ func helper(name string, args []string) int {
 		in, _ := io.ReadAll(os.Stdin)
 		fmt.Printf("reached, read %q\n", in)
 		return 0
+	case "pingkafka": // the database and the broker can be reached
+		if err := errors.Join(pingDatabase(), pingBroker()); err != nil {
+			return fail(err)
+		}
+		fmt.Println("reached both")
+		n, _ := strconv.Atoi(args[0])
+		return n
 	case "serve": // ends gracefully, with the database still there
 		return serveUntilSignal()
 	case "stubborn":
@@ -141,4 +151,15 @@ func pingDatabase() error {
 		return err
 	}
 	return errors.Join(client.Ping(context.Background(), nil), client.Disconnect(context.Background()))
+}
+
+func pingBroker() error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(os.Getenv("KAFKA_BROKERS")))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return client.Ping(ctx)
 }
