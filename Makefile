@@ -1,4 +1,4 @@
-# Everything here needs only Go; what needs a database gets it from `pulse dev` (see `make help`).
+# Everything here needs only Go; what needs a database or a broker gets it from `pulse dev` (see `make help`).
 
 GO    ?= go
 PULSE := $(GO) run ./cmd/pulse dev
@@ -17,8 +17,8 @@ help: ## Show this list.
 demo: ## Run the example service with a database of its own.
 	$(PULSE) -- $(GO) run ./examples/invoices
 
-test: ## Run go vet and all tests with the race detector, with a database of their own.
-	$(PULSE) -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race $(ARGS) $(PKG)'
+test: ## Run go vet and all tests with the race detector, with a database and a Kafka broker of their own.
+	$(PULSE) --kafka -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race $(ARGS) $(PKG)'
 
 test-short: ## Run the tests that need no database.
 	$(GO) test -short $(ARGS) $(PKG)
@@ -40,6 +40,6 @@ check-generated: ## Fail if a generated file is not up to date.
 bench: ## Run the benchmarks, with a database of their own.
 	$(PULSE) -- $(GO) test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
 
-clean: ## Remove built files. The database server in the user's cache directory stays.
+clean: ## Remove built files. The servers in the user's cache directory stay.
 	rm -rf bin dist
 	find . -name '*.test' -type f -delete -o -name '*.prof' -type f -delete -o -name '*.out' -type f -delete

@@ -7,5 +7,6 @@
 //
 // The server is the one that the environment variable MONGODB_URI names; `go tool pulse dev -- go test ./...`
 // brings one up for the run and sets it, where go.mod names the tool github.com/orionjs/orion-go/cmd/pulse.
-// Tests that need the server fail without it and are skipped under -short.
+// Tests that need the server fail without it and are skipped under -short. Brokers does the same for a Kafka
+// broker and KAFKA_BROKERS, with `pulse dev --kafka`.
 package pulsetest
