@@ -35,6 +35,10 @@ type Config struct {
 	Patterns []string
 	// Tags are build tags to apply while loading.
 	Tags []string
+	// Output is the name of the generated files, the same in every package, such as
+	// "listeners_gen.go". Default: "echoes_gen.go". A package has one generated
+	// file: those that a run with another name left are removed.
+	Output string
 	// Check compares only: nothing is written, and the result says which files
 	// would change. Positions of listeners and line ends do not count: a file that
 	// differs in them alone is up to date.
@@ -64,14 +68,6 @@ type File struct {
 	Listeners []Listener
 }
 
-// Listener is one registered method.
-type Listener struct {
-	Topic string
-	// Method is the method with its package, as in "shop.(*Orders).Created", and
-	// Position the file and line of its directive, as in "orders.go:12".
-	Method, Position string
-}
-
 // Result is what a run did.
 type Result struct {
 	// Files has the generated file of every package that has listeners, and those
@@ -81,9 +77,12 @@ type Result struct {
 	// Packages is how many packages were read, Listeners how many listeners they
 	// have.
 	Packages, Listeners int
-	// Notes are no problems: methods of parameter types that look as if decoding
-	// called them, and that it does not call.
+	// Notes are no problems, but may surprise: settings that need others to have an
+	// effect, methods of parameter types that decoding does not call, packages that
+	// do not parse and that no listener needs. Sorted by place.
 	Notes []Diagnostic
+
+	loads int
 }
 
 // Stale returns the files that differ from what they should be. After a run
@@ -134,33 +133,31 @@ func Generate(cfg Config) (Result, error) {
 	if r.problems.Len() > 0 {
 		return Result{}, &SourceError{r.problems.Sorted(cfg.Dir)}
 	}
-	result := Result{Packages: len(r.set.Packages), Listeners: r.listeners}
+	result := Result{Packages: len(r.set.Packages), Listeners: r.listeners, Notes: r.notes.Sorted(cfg.Dir), loads: r.set.Loads}
 	var files []output.File
 	for _, p := range r.packages {
-		if p.model != nil {
-			result.Notes = append(result.Notes, p.model.Notes.Sorted(cfg.Dir)...)
-		}
-		file, err := p.file()
+		written, err := p.files()
 		if err != nil {
 			return Result{}, err
 		}
-		if file.Content == nil && file.Old == nil {
-			continue
+		for _, file := range written {
+			status := file.Status()
+			if cfg.Check && file.UpToDate() {
+				status = Unchanged
+			}
+			f := File{Path: diag.Relative(cfg.Dir, file.Path), Status: status}
+			if file.Content != nil {
+				f.Listeners = p.listeners(cfg.Dir)
+			}
+			files = append(files, file)
+			result.Files = append(result.Files, f)
 		}
-		files = append(files, file)
-		status := file.Status()
-		if cfg.Check && file.UpToDate() {
-			status = Unchanged
-		}
-		result.Files = append(result.Files, File{diag.Relative(cfg.Dir, file.Path), status, p.listeners()})
 	}
 	if cfg.Check {
 		return result, nil
 	}
-	for _, f := range files {
-		if err := f.Apply(); err != nil {
-			return Result{}, err
-		}
+	if err := output.Apply(files); err != nil {
+		return Result{}, err
 	}
 	return result, nil
 }
@@ -186,7 +183,10 @@ func (c Config) complete() (Config, error) {
 	if len(c.Patterns) == 0 {
 		c.Patterns = []string{"."}
 	}
-	return c, nil
+	if c.Output == "" {
+		c.Output = load.GeneratedFile
+	}
+	return c, load.CheckOutput(c.Output)
 }
 
 // run is everything that was read.
@@ -195,6 +195,7 @@ type run struct {
 	packages  []*pkg
 	listeners int
 	problems  diag.List
+	notes     diag.List
 }
 
 // pkg is one package on its way through the pipeline.
@@ -206,7 +207,7 @@ type pkg struct {
 // read runs the stages that only read.
 func read(cfg Config) (*run, error) {
 	r := &run{}
-	set, err := load.Load(load.Config{Dir: cfg.Dir, Patterns: cfg.Patterns, Tags: cfg.Tags, Env: cfg.Env}, &r.problems)
+	set, err := load.Load(load.Config{Dir: cfg.Dir, Patterns: cfg.Patterns, Tags: cfg.Tags, Output: cfg.Output, Env: cfg.Env}, &r.problems, &r.notes)
 	if err != nil {
 		return nil, err
 	}
@@ -217,13 +218,14 @@ func read(cfg Config) (*run, error) {
 		out := &pkg{Package: p}
 		r.packages = append(r.packages, out)
 		if p.Old.Foreign && (len(listeners) > 0 || p.Broken) {
-			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", load.GeneratedFile), "rename it, or delete it")
+			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", cfg.Output), "rename it, or delete it")
 		}
 		if p.Old.Err != nil {
 			return nil, fmt.Errorf("reading the generated file: %w", p.Old.Err)
 		}
 		if len(listeners) > 0 && !p.Broken && p.Types != nil && p.TypesInfo != nil {
 			out.model = resolve.Resolve(set, p, listeners, &r.problems)
+			r.notes.Append(&out.model.Notes)
 		}
 	}
 	return r, nil
@@ -237,7 +239,7 @@ func (r *run) scan(p *load.Package) []directive.Listener {
 		if p.Unparsed[p.FileOf(syntax)] {
 			continue // where a comment stands in it is anybody's guess
 		}
-		file := directive.File{Fset: p.Fset, Syntax: syntax}
+		file := directive.File{Fset: p.Fset, Syntax: syntax, Notes: &r.notes}
 		if c := load.Constraint(p.FileOf(syntax), syntax); c != "" {
 			file.Ineffective = fmt.Sprintf("%s limits the file to certain builds, and generated code is part of all", c)
 			file.Fix = "move the method to a file without build constraints"
@@ -258,30 +260,30 @@ func (r *run) scan(p *load.Package) []directive.Listener {
 	return out
 }
 
-// file is the generated file as it should be.
-func (p *pkg) file() (output.File, error) {
+// files are the generated file as it should be, if there should be one or is one,
+// and those that have to go. A package that could not be read keeps what it has.
+func (p *pkg) files() ([]output.File, error) {
+	var out []output.File
 	f := output.File{Path: p.Generated}
 	none := p.model == nil || len(p.model.Services) == 0
+	if none && p.Broken {
+		return nil, nil
+	}
 	if p.Old.Ours || p.Old.Exists && !none {
 		f.Old = append([]byte{}, p.Old.Content...)
 	}
-	if none {
-		return f, nil
-	}
-	content, err := emit.File(p.model)
-	f.Content = content
-	return f, err
-}
-
-func (p *pkg) listeners() []Listener {
-	if p.model == nil {
-		return nil
-	}
-	var out []Listener
-	for _, s := range p.model.Services {
-		for _, l := range s.Listeners {
-			out = append(out, Listener{l.Topic, l.FullName, l.Position})
+	if !none {
+		content, err := emit.File(p.model)
+		if err != nil {
+			return nil, err
 		}
+		f.Content = content
 	}
-	return out
+	if f.Content != nil || f.Old != nil {
+		out = append(out, f)
+	}
+	for _, path := range p.Leftover {
+		out = append(out, output.File{Path: path, Old: []byte(load.Header)})
+	}
+	return out, nil
 }

@@ -68,8 +68,15 @@ func TestGenerate_7_2_WhateverTheOldFileHolds(t *testing.T) {
 	is.Equal(result.Files, []generator.File{{
 		Path: filepath.Join("orders", "echoes_gen.go"), Status: generator.Created,
 		Listeners: []generator.Listener{
-			{Topic: "created", Method: "orders.(*Orders).Created", Position: "orders.go:17"},
-			{Topic: "billed", Method: "orders.(*Orders).Billed", Position: "orders.go:20"},
+			{
+				Topic: "created", Kind: "event", Method: "orders.(*Orders).Created", Payload: "orders.Order",
+				File: filepath.Join("orders", "orders.go"), Line: 17, Column: 1,
+			},
+			{
+				Topic: "billed", Kind: "batch", Method: "orders.(*Orders).Billed", Payload: "orders.Order",
+				Options: generator.Options{{Key: "batchSize", Value: 2}},
+				File:    filepath.Join("orders", "orders.go"), Line: 20, Column: 1,
+			},
 		},
 	}})
 	is.Equal(result.Listeners, 2)

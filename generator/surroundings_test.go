@@ -115,7 +115,7 @@ func (s *Service) Created(ctx context.Context, p P) error { _ = C.two(); return 
 	m.write("c/c.go", strings.Replace(source, "TYPE", "int", 1))
 	result, err := m.generate()
 	is.NoErr(err)
-	is.Equal(result.Files[0].Listeners[0].Position, "c.go:12")
+	is.Equal(result.Files[0].Listeners[0].Position(), filepath.Join("c", "c.go")+":12:1")
 	if out, err := m.run("vet", "./..."); err != nil {
 		t.Fatal(out)
 	}

@@ -1,7 +1,9 @@
 // Command echoesgen writes the code that connects annotated methods with the
 // runtime of Echoes, and starts new services.
 //
-//	echoesgen [-check] [-tags list] [-v] [packages]
+//	echoesgen [-check] [-o file] [-tags list] [-v] [packages]
+//	echoesgen -list [-json] [-tags list] [packages]
+//	echoesgen asyncapi [-o file] [packages]
 //	echoesgen init NAME [-module PATH]
 //
 // In a module it stands once, in one file, and covers all packages:
@@ -26,11 +28,17 @@ const usage = `echoesgen writes the code that connects annotated methods with Ec
 one file, echoes_gen.go, in each package that has such methods.
 
 usage:
-  echoesgen [flags] [packages]        generate; packages as for go build, default .
-  echoesgen init NAME [-module PATH]  start a new service in the folder NAME
+  echoesgen [flags] [packages]           generate; packages as for go build, default .
+  echoesgen -list [-json] [packages]     list topics and methods
+  echoesgen asyncapi [flags] [packages]  describe topics and payloads as AsyncAPI 3
+  echoesgen init NAME [-module PATH]     start a new service in the folder NAME
 
 flags:
   -check       write nothing; exit 1 when a generated file is not up to date
+  -list        write nothing; print topic, kind, method, options and position of
+               every listener
+  -json        with -list: print a JSON array of objects
+  -o NAME      name of the generated files, default echoes_gen.go
   -tags LIST   build tags to apply, separated by commas
   -v           name every generated file, also those that did not change, and
                list its topics and methods
@@ -68,12 +76,20 @@ func main() {
 // run executes one command line in a folder, "" being the current one, and
 // returns the exit status.
 func run(args []string, dir string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "init" {
-		return initService(args[1:], dir, stdout, stderr)
+	if len(args) > 0 {
+		switch args[0] {
+		case "init":
+			return initService(args[1:], dir, stdout, stderr)
+		case "asyncapi":
+			return asyncAPI(args[1:], dir, stdout, stderr)
+		}
 	}
 	flags := flag.NewFlagSet("echoesgen", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	check := flags.Bool("check", false, "")
+	list := flags.Bool("list", false, "")
+	asJSON := flags.Bool("json", false, "")
+	output := flags.String("o", "", "")
 	tags := flags.String("tags", "", "")
 	verbose := flags.Bool("v", false, "")
 	version := flags.Bool("version", false, "")
@@ -86,26 +102,30 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 	case *version:
 		fmt.Fprintln(stdout, "echoesgen", versionText())
 		return exitOK
+	case *check && *list:
+		return misused(stderr, errors.New("-check and -list exclude each other"))
+	case *asJSON && !*list:
+		return misused(stderr, errors.New("-json goes with -list"))
 	}
-	for _, arg := range flags.Args() {
-		if strings.HasPrefix(arg, "-") {
-			return misused(stderr, fmt.Errorf("flags come before packages: %s", arg))
-		}
+	if err := flagsFirst(flags.Args()); err != nil {
+		return misused(stderr, err)
 	}
-	result, err := generator.Generate(generator.Config{
-		Dir:      dir,
-		Patterns: flags.Args(),
-		Tags:     strings.FieldsFunc(*tags, func(r rune) bool { return r == ',' || r == ' ' }),
-		Check:    *check,
-	})
+	cfg := generator.Config{
+		Dir: dir, Patterns: flags.Args(), Tags: splitTags(*tags), Output: *output, Check: *check || *list,
+	}
+	result, err := generator.Generate(cfg)
 	if err != nil {
 		return failed(stderr, err)
 	}
-	for _, note := range result.Notes {
-		fmt.Fprintln(stderr, note)
-	}
-	if *check {
+	printNotes(stderr, result.Notes)
+	switch {
+	case *list:
+		return printListeners(result, *asJSON, stdout, stderr)
+	case *check:
 		again := flags.Args()
+		if *output != "" {
+			again = append([]string{"-o=" + *output}, again...)
+		}
 		if *tags != "" {
 			again = append([]string{"-tags=" + *tags}, again...)
 		}
@@ -116,13 +136,37 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stdout, "%s: %s\n", f.Path, f.Status)
 		}
 		if *verbose {
-			list(stdout, f)
+			listFile(stdout, f)
 		}
 	}
-	if result.Listeners == 0 {
-		fmt.Fprintf(stderr, "echoesgen: no method has a directive in %s\n", count(result.Packages, "package"))
-	}
+	noListeners(result.Listeners, result.Packages, stderr)
 	return exitOK
+}
+
+func noListeners(listeners, packages int, stderr io.Writer) {
+	if listeners == 0 {
+		fmt.Fprintf(stderr, "echoesgen: no method has a directive in %s\n", count(packages, "package"))
+	}
+}
+
+// flagsFirst finds a flag among the packages, where it would be taken for one.
+func flagsFirst(patterns []string) error {
+	for _, arg := range patterns {
+		if strings.HasPrefix(arg, "-") {
+			return fmt.Errorf("flags come before packages: %s", arg)
+		}
+	}
+	return nil
+}
+
+func splitTags(tags string) []string {
+	return strings.FieldsFunc(tags, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func printNotes(stderr io.Writer, notes []generator.Diagnostic) {
+	for _, note := range notes {
+		fmt.Fprintln(stderr, note)
+	}
 }
 
 func misused(stderr io.Writer, err error) int {
@@ -143,10 +187,10 @@ func failed(stderr io.Writer, err error) int {
 	return exitProblem
 }
 
-// list prints the listeners of a file.
-func list(stdout io.Writer, f generator.File) {
+// listFile prints the listeners of a file.
+func listFile(stdout io.Writer, f generator.File) {
 	for _, l := range f.Listeners {
-		fmt.Fprintf(stdout, "  %s -> %s (%s)\n", l.Topic, l.Method, l.Position)
+		fmt.Fprintf(stdout, "  %s -> %s (%s)\n", l.Topic, l.Method, l.Position())
 	}
 }
 
@@ -159,7 +203,7 @@ func reportCheck(result generator.Result, again []string, verbose bool, stdout, 
 			if f.Status == generator.Unchanged {
 				fmt.Fprintf(stdout, "%s: up to date\n", f.Path)
 			}
-			list(stdout, f)
+			listFile(stdout, f)
 		}
 	}
 	if len(stale) == 0 {
@@ -169,7 +213,7 @@ func reportCheck(result generator.Result, again []string, verbose bool, stdout, 
 		why := map[generator.Status]string{
 			generator.Created: "is missing",
 			generator.Updated: "is out of date",
-			generator.Removed: "is left over: no method of the package has a directive",
+			generator.Removed: "is left over: no listener of the package is registered there",
 		}[f.Status]
 		fmt.Fprintf(stderr, "%s: %s\n", f.Path, why)
 	}

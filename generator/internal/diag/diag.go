@@ -79,6 +79,13 @@ func (l *List) Add(pos token.Position, message, fix string) {
 // Len returns the number of problems recorded so far.
 func (l *List) Len() int { return len(l.items) }
 
+// Append adds what another list has.
+func (l *List) Append(other *List) {
+	for _, e := range other.items {
+		l.Add(token.Position{Filename: e.file, Line: e.line, Column: e.column}, e.message, e.fix)
+	}
+}
+
 // Sorted returns the problems by file, line and column. Paths below dir are
 // made relative to it, which is how the go command prints them, also where a
 // message of the type checker quotes one.

@@ -5,8 +5,6 @@ import (
 	"go/ast"
 	"go/token"
 	"strings"
-
-	"github.com/orionjs/orion-go/generator/internal/diag"
 )
 
 // parseArgs reads the arguments of a directive into l and reports what is wrong
@@ -32,15 +30,14 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 			i += used - 1
 			continue
 		}
-		if strings.ContainsAny(value[:1], "\"'`") {
-			quote := value[:1]
+		if quote := openingQuote(value); quote != "" {
 			bad[Key(name)] = true
 			// A quote in the middle does not hold blanks together: take what was meant.
-			for strings.Count(value, quote) < 2 && i+1 < len(args) {
+			for !closes(value, quote) && i+1 < len(args) {
 				i++
 				value += " " + args[i].Arg
 			}
-			plain := strings.ReplaceAll(value, quote, "")
+			plain := strings.NewReplacer(quote, "", closing(quote), "").Replace(value)
 			fix := fmt.Sprintf("write %s=%s", name, plain)
 			if strings.Contains(plain, " ") {
 				fix = fmt.Sprintf("a quote encloses key and value: write %q", name+"="+plain)
@@ -164,9 +161,13 @@ func (s *scanner) findKey(pos token.Pos, name string, kind Kind) (Key, func(stri
 		}
 		return k.key, k.read, true
 	}
-	if near, ok := diag.Nearest(name, keyNames()); ok {
+	if near, ok := nearestKey(name); ok {
 		s.report(pos, fmt.Sprintf("unknown key %s", name), fmt.Sprintf("did you mean %s?", near))
-		return Key(near), nil, false
+		return near, nil, false
+	}
+	if fix, ok := elsewhere[strings.ToLower(name)]; ok {
+		s.report(pos, fmt.Sprintf("unknown key %s", name), fix)
+		return "", nil, false
 	}
 	s.report(pos, fmt.Sprintf("unknown key %s", name), "the keys are "+strings.Join(keyNames(), ", "))
 	return "", nil, false

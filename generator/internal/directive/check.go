@@ -3,6 +3,8 @@ package directive
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -31,7 +33,32 @@ func (s *scanner) check(l *Listener, given map[Key]Setting, bad map[Key]bool) {
 	if n, ok := given[MaxRetries]; ok && n.Value.(int) > 0 && is(Delivery, "at-most-once") {
 		at(MaxRetries, fmt.Sprintf("at-most-once never retries, and maxRetries is %d", n.Value), "use delivery=at-least-once, or remove maxRetries")
 	}
+	s.checkTopic(l, given, bad)
 	s.checkDelay(given)
+}
+
+// kafkaName matches the names that Kafka gives to topics.
+var kafkaName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// checkTopic refuses topics that the transport cannot have, and notes those that
+// mean less than they seem to.
+func (s *scanner) checkTopic(l *Listener, given map[Key]Setting, bad map[Key]bool) {
+	topic, pos := l.Topic, l.TopicPos
+	if t, ok := given[Topic]; ok {
+		topic, pos = t.Value.(string), t.Pos
+	}
+	if bad[Topic] {
+		return
+	}
+	if t, ok := given[Transport]; ok && t.Value != "pulse" && (!kafkaName.MatchString(topic) || topic == "." || topic == "..") {
+		s.report(pos, fmt.Sprintf("Kafka has no topic %q", topic), "its topics consist of at most 249 letters, digits, dots, dashes and underscores")
+	}
+	switch {
+	case strings.ContainsAny(topic, ",;"):
+		s.note(pos, fmt.Sprintf("%q is one topic", topic), "a listener has one topic: write a method for each")
+	case strings.ContainsAny(topic, "*>#?"):
+		s.note(pos, fmt.Sprintf("%q is the name of one topic", topic), "topics have no wildcards")
+	}
 }
 
 func (s *scanner) checkEvent(given map[Key]Setting, is func(Key, any) bool, at func(Key, string, string)) {
@@ -41,12 +68,27 @@ func (s *scanner) checkEvent(given map[Key]Setting, is func(Key, any) bool, at f
 	if n, ok := given[MaxConcurrency]; ok && n.Value.(int) > 1 && is(Ordered, true) {
 		at(MaxConcurrency, fmt.Sprintf("ordered delivery runs one handler at a time, and maxConcurrency is %d", n.Value), "write ordered=false, or remove maxConcurrency")
 	}
+	if _, ok := given[Ordered]; !ok && !is(Transport, "kafka") {
+		s.noteOrdered(given)
+	}
 	if is(Transport, "kafka") {
 		for _, key := range []Key{Ordered, OffsetReset, Delivery, RetryDelay} {
 			if _, ok := given[key]; ok {
 				at(key, fmt.Sprintf("%s has no effect with transport=kafka", key), fmt.Sprintf("remove %s, or use transport=both", key))
 			}
 		}
+	}
+}
+
+// noteOrdered notes settings that need unordered delivery where the directive does
+// not ask for it. Config.Defaults may, which only the start of the service knows.
+func (s *scanner) noteOrdered(given map[Key]Setting) {
+	const unless = ": events are ordered unless Config.Defaults says otherwise, and the service does not start then"
+	if v, ok := given[ExecutionVersion]; ok && v.Value == 2 {
+		s.note(v.Pos, "executionVersion=2 needs ordered=false"+unless, "add ordered=false")
+	}
+	if n, ok := given[MaxConcurrency]; ok && n.Value.(int) > 1 {
+		s.note(n.Pos, fmt.Sprintf("maxConcurrency=%d needs ordered=false%s", n.Value, unless), "add ordered=false")
 	}
 }
 

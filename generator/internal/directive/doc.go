@@ -81,7 +81,7 @@ var keys = []struct {
 	{BatchSize, integer(1)},
 	{Ordered, boolean},
 	{OffsetReset, oneOf("latest", "earliest")},
-	{Delivery, oneOf("at-least-once", "at-most-once")},
+	{Delivery, deliveryValue},
 	{MaxRetries, integer(0)},
 	{RetryDelay, duration},
 	{RetryBackoffMultiplier, multiplier},

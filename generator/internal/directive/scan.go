@@ -16,6 +16,8 @@ type File struct {
 	// Ineffective says why no directive of this file can take effect, with the
 	// way out; empty for a normal file.
 	Ineffective, Fix string
+	// Notes gets what is no problem and may surprise; nil when nobody asks.
+	Notes *diag.List
 }
 
 type scanner struct {
@@ -25,6 +27,12 @@ type scanner struct {
 
 func (s *scanner) report(pos token.Pos, message, fix string) {
 	s.problems.Add(s.file.Fset.Position(pos), message, fix)
+}
+
+func (s *scanner) note(pos token.Pos, message, fix string) {
+	if s.file.Notes != nil {
+		s.file.Notes.Add(s.file.Fset.Position(pos), "note: "+message, fix)
+	}
 }
 
 // Scan returns the listeners of a file in the order of the source, and reports

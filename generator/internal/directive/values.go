@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,15 +15,28 @@ import (
 )
 
 func topicValue(s string) (any, *problem) {
-	switch {
+	switch r, invisible := hiddenRune(s); {
 	case !utf8.ValidString(s):
 		return nil, &problem{"topic is not valid UTF-8", "use text"}
 	case strings.HasSuffix(s, ",") || strings.HasSuffix(s, ";"):
 		return nil, &problem{fmt.Sprintf("topic %q ends with %q", s, s[len(s)-1:]), "settings are separated by spaces alone"}
+	case invisible:
+		return nil, &problem{fmt.Sprintf("topic %q contains the invisible character %U", s, r), "remove it, or write a plain blank if it separates settings"}
 	case strings.TrimSpace(s) != s || strings.ContainsFunc(s, unicode.IsControl):
 		return nil, &problem{fmt.Sprintf("topic %q begins or ends with a blank, or contains control characters", s), "use a name like order.created"}
 	}
 	return s, nil
+}
+
+// hiddenRune returns a character that looks like a blank or like nothing, as
+// those do that come along with text copied from a web page.
+func hiddenRune(s string) (rune, bool) {
+	for _, r := range s {
+		if r != ' ' && unicode.In(r, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Cf) {
+			return r, true
+		}
+	}
+	return 0, false
 }
 
 func boolean(s string) (any, *problem) {
@@ -32,7 +46,30 @@ func boolean(s string) (any, *problem) {
 	case "false":
 		return false, nil
 	}
-	return nil, &problem{fmt.Sprintf("want true or false, got %q", s), ""}
+	return nil, &problem{fmt.Sprintf("want true or false, got %q", s), didYouMean(s, "true", "false")}
+}
+
+// otherWords are words for values that others use.
+var otherWords = map[string]string{
+	"yes": "true", "y": "true", "on": "true", "1": "true", "t": "true",
+	"no": "false", "n": "false", "off": "false", "0": "false", "f": "false",
+	"first": "earliest", "beginning": "earliest", "begin": "earliest", "start": "earliest", "oldest": "earliest",
+	"last": "latest", "end": "latest", "now": "latest", "new": "latest", "newest": "latest", "none": "latest",
+	"mongo": "pulse", "mongodb": "pulse", "all": "both",
+	"ignore": "skip", "drop": "skip", "error": "fail",
+}
+
+// didYouMean is the fix that names the value which was probably meant, or none.
+func didYouMean(s string, values ...string) string {
+	meant := otherWords[strings.ToLower(s)]
+	if !slices.Contains(values, meant) {
+		near, ok := diag.Nearest(s, values)
+		if !ok {
+			return ""
+		}
+		meant = near
+	}
+	return fmt.Sprintf("did you mean %s?", meant)
 }
 
 // maxInt is the largest number that the stored settings hold.
@@ -67,7 +104,11 @@ func executionVersion(s string) (any, *problem) {
 	case "2":
 		return 2, nil
 	}
-	return nil, &problem{fmt.Sprintf("want 1 or 2, got %q", s), ""}
+	p := &problem{fmt.Sprintf("want 1 or 2, got %q", s), ""}
+	if v := strings.TrimPrefix(strings.ToLower(s), "v"); v == "1" || v == "2" {
+		p.fix = "write executionVersion=" + v
+	}
+	return nil, p
 }
 
 func multiplier(s string) (any, *problem) {
@@ -92,13 +133,37 @@ func duration(s string) (any, *problem) {
 	case err != nil && durationForm.MatchString(s):
 		return nil, &problem{fmt.Sprintf("%s is too long", s), "durations end at 2562047h"}
 	case err != nil:
-		return nil, &problem{fmt.Sprintf("want a duration, got %q", s), "write it like 500ms, 5s or 1m30s"}
+		return nil, &problem{fmt.Sprintf("want a duration, got %q", s), durationFix(s)}
 	case d < 0:
 		return nil, &problem{fmt.Sprintf("want a duration that is not negative, got %s", s), ""}
 	case d%time.Millisecond != 0:
 		return nil, &problem{fmt.Sprintf("%s is stored in whole milliseconds", s), fmt.Sprintf("write %s", max(d.Round(time.Millisecond), time.Millisecond))}
 	}
 	return d, nil
+}
+
+// longUnit matches a number with a unit that Go's durations do not have.
+var longUnit = regexp.MustCompile(`(?i)^([0-9]+)(milliseconds?|millis|msecs?|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|d|weeks?|w|ms|s|m|h)$`)
+
+// durationFix says how a duration is written that has another form.
+func durationFix(s string) string {
+	m := longUnit.FindStringSubmatch(s)
+	if m == nil {
+		return "write it like 500ms, 5s or 1m30s"
+	}
+	switch unit := strings.ToLower(m[2]); {
+	case unit[0] == 'd' || unit[0] == 'w':
+		hours, err := strconv.Atoi(m[1])
+		if err != nil || hours > 1000 {
+			return "the largest unit is the hour: a day is 24h"
+		}
+		hours *= map[byte]int{'d': 24, 'w': 7 * 24}[unit[0]]
+		return fmt.Sprintf("the largest unit is the hour: write %dh", hours)
+	case strings.HasPrefix(unit, "mil") || strings.HasPrefix(unit, "ms"):
+		return fmt.Sprintf("write %sms", m[1])
+	default:
+		return fmt.Sprintf("write %s%c", m[1], unit[0])
+	}
 }
 
 func oneOf(values ...string) func(string) (any, *problem) {
@@ -108,12 +173,17 @@ func oneOf(values ...string) func(string) (any, *problem) {
 				return v, nil
 			}
 		}
-		p := &problem{fmt.Sprintf("want %s, got %q", orList(values), s), ""}
-		if near, ok := diag.Nearest(s, values); ok {
-			p.fix = fmt.Sprintf("did you mean %s?", near)
-		}
-		return nil, p
+		return nil, &problem{fmt.Sprintf("want %s, got %q", orList(values), s), didYouMean(s, values...)}
 	}
+}
+
+// deliveryValue is oneOf, with an answer for those who look for the third kind.
+func deliveryValue(s string) (any, *problem) {
+	v, p := oneOf("at-least-once", "at-most-once")(s)
+	if p != nil && strings.Contains(strings.ToLower(s), "exactly") {
+		p.fix = "no transport delivers exactly once: use at-least-once, and make the listener idempotent by the event's ID"
+	}
+	return v, p
 }
 
 func orList(words []string) string {

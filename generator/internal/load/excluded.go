@@ -30,7 +30,7 @@ var mention = regexp.MustCompile(`(?i)//\s*echoes\s*:`)
 // readExcluded reads the files of the folder that the package does not consist
 // of: their directives are reported, and the names that they declare avoided.
 // A file that does not parse is left to the compiler.
-func (p *Package) readExcluded() {
+func (p *Package) readExcluded(c Config) {
 	tests, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
 	if err != nil {
 		return // the folder's name is a malformed pattern
@@ -38,11 +38,11 @@ func (p *Package) readExcluded() {
 	paths := append(tests, p.IgnoredFiles...)
 	slices.Sort(paths)
 	for _, path := range slices.Compact(paths) {
-		if !strings.HasSuffix(path, ".go") || filepath.Base(path) == GeneratedFile {
+		if !strings.HasSuffix(path, ".go") {
 			continue
 		}
 		src, err := os.ReadFile(path)
-		if err != nil {
+		if err != nil || c.generated(path, src) {
 			continue
 		}
 		file, err := parser.ParseFile(p.Fset, path, src, parser.ParseComments|parser.SkipObjectResolution)
@@ -108,17 +108,22 @@ func Constraint(path string, file *ast.File) string {
 			}
 		}
 	}
-	// Only the name is left to look at: with a platform that does not exist, no
-	// suffix matches.
+	if name := filepath.Base(path); limitingName(name) {
+		return "the file name " + name
+	}
+	return ""
+}
+
+// limitingName reports whether a file's name keeps it out of some builds. With a
+// platform that does not exist, no suffix matches.
+func limitingName(name string) bool {
 	ctx := build.Default
 	ctx.GOOS, ctx.GOARCH = "none", "none"
 	ctx.OpenFile = func(string) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader([]byte("package p\n"))), nil
 	}
-	if ok, err := ctx.MatchFile(filepath.Dir(path), filepath.Base(path)); err == nil && !ok {
-		return "the file name " + filepath.Base(path)
-	}
-	return ""
+	ok, err := ctx.MatchFile("", name)
+	return err == nil && !ok
 }
 
 // limits reports whether an expression mentions anything but Go versions.

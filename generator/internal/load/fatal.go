@@ -2,7 +2,7 @@ package load
 
 import (
 	"go/token"
-	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -16,9 +16,9 @@ import (
 // again, and a generator that refused it would make the order matter in which
 // several generators run. Signatures of listeners and the types that they reach
 // are examined where they are resolved.
-func fatalError(e packages.Error) (token.Position, bool) {
+func (c Config) fatalError(e packages.Error) (token.Position, bool) {
 	pos := parsePos(e.Pos)
-	if inGenerated(e) {
+	if c.inGenerated(e) {
 		return pos, false // our own output, replaced by this run
 	}
 	switch e.Kind {
@@ -26,18 +26,35 @@ func fatalError(e packages.Error) (token.Position, bool) {
 		return pos, true // declarations after the error are lost silently
 	case packages.ListError:
 		// The go command tried to compile a package, which cannot succeed while
-		// generated code is missing. Such text starts with "# package".
-		return pos, !strings.HasPrefix(e.Msg, "# ")
+		// generated code is missing. Such text starts with "# package". Files to
+		// embed may be missing too: others make them.
+		return pos, !strings.HasPrefix(e.Msg, "# ") && !embedding.MatchString(e.Msg)
 	default:
 		return pos, false
 	}
 }
 
+// embedding matches what the go command says about a go:embed line.
+var embedding = regexp.MustCompile(`^pattern .*: (no matching files found|cannot embed |invalid pattern)`)
+
+// goFile matches the path of a source file in a message.
+var goFile = regexp.MustCompile(`(?m)([^\s:]+\.go):`)
+
 // inGenerated reports whether an error is about a generated file. The go command
 // gives the place of some in the text only.
-func inGenerated(e packages.Error) bool {
-	return filepath.Base(parsePos(e.Pos).Filename) == GeneratedFile ||
-		e.Kind == packages.ListError && strings.Contains(e.Msg, GeneratedFile+":")
+func (c Config) inGenerated(e packages.Error) bool {
+	if c.generatedFile(parsePos(e.Pos).Filename) {
+		return true
+	}
+	if e.Kind != packages.ListError {
+		return false
+	}
+	for _, m := range goFile.FindAllStringSubmatch(e.Msg, -1) {
+		if c.generatedFile(m[1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // placeOf finds a place for an error of the go command that has none: the import

@@ -25,8 +25,8 @@ import (
 	"github.com/orionjs/orion-go/generator/internal/diag"
 )
 
-// GeneratedFile is the name of the file that the generator writes, one in each
-// package that has a listener.
+// GeneratedFile is the usual name of the file that the generator writes, one in
+// each package that has a listener.
 const GeneratedFile = "echoes_gen.go"
 
 // Header is the first line of a generated file, by which it is recognized.
@@ -40,8 +40,13 @@ type Config struct {
 	Patterns []string
 	// Tags are build tags.
 	Tags []string
+	// Output is the name of the generated files; empty means GeneratedFile.
+	Output string
 	// Env is the environment of the go command; nil means that of this process.
 	Env []string
+	// ToolVersion is the release of Go that this program was built with; empty
+	// means runtime.Version().
+	ToolVersion string
 }
 
 // Set is what one run loaded.
@@ -51,6 +56,9 @@ type Set struct {
 	Packages []*Package
 	// Fset has the positions of all files.
 	Fset *token.FileSet
+	// Loads is how often packages were loaded: once for all patterns, and again
+	// only where an old generated file or the toolchain kept it from being read.
+	Loads int
 	// typeErrors are those of every package in the import graph, by file.
 	typeErrors map[string][]TypeError
 }
@@ -59,16 +67,18 @@ type Set struct {
 type Package struct {
 	*packages.Package
 	// Generated is the path of the package's generated file, and Old what is
-	// there now.
+	// there now. Leftover are generated files of other names.
 	Generated string
 	Old       Old
+	Leftover  []string
 	// Excluded are the files that this build leaves out, or that only tests use,
 	// as far as they mention a directive.
 	Excluded []Excluded
-	// Broken says that a problem was recorded which makes the types of this
-	// package unreliable. Unparsed are the files with a syntax error.
+	// Broken says that problems make the types of this package unreliable, and
+	// Unparsed are the files with a syntax error.
 	Broken   bool
 	Unparsed map[string]bool
+	problems []problem
 	// declared and imported are the names of declarations and of imports in test
 	// files and files of other platforms.
 	declared, imported map[string]bool
@@ -83,34 +93,37 @@ type TypeError struct {
 const mode = packages.LoadSyntax | packages.NeedModule
 
 // Load reads the packages that match the patterns. Problems that keep the
-// generator from trusting what it read go to problems; an error is returned
-// when nothing could be read at all.
-func Load(cfg Config, problems *diag.List) (*Set, error) {
+// generator from trusting what it read go to problems, those that concern no
+// listener to notes; an error is returned when nothing could be read at all.
+func Load(cfg Config, problems, notes *diag.List) (*Set, error) {
 	for _, pattern := range cfg.Patterns {
 		if strings.HasSuffix(pattern, ".go") {
 			return nil, fmt.Errorf("%s is a file: name packages, such as . or ./..., since a generated file covers a whole package", pattern)
 		}
 	}
-	pkgs, fset, err := load(cfg, mode, nil)
+	if cfg.Output == "" {
+		cfg.Output = GeneratedFile
+	}
+	set := &Set{typeErrors: make(map[string][]TypeError)}
+	pkgs, err := set.load(cfg, mode, nil)
 	if err != nil {
 		return nil, err
 	}
 	// Some generated files keep the go command from listing the package: it is
 	// told that they do not exist.
-	hidden := obstructing(pkgs)
+	hidden := cfg.obstructing(pkgs)
 	if len(hidden) > 0 {
-		if pkgs, fset, err = load(cfg, mode, hidden); err != nil {
+		if pkgs, err = set.load(cfg, mode, hidden); err != nil {
 			return nil, err
 		}
 	}
 	// A generator built by an older toolchain than the one that writes export data
 	// cannot read it. Everything is then checked from source, once.
 	if unreadableExportData(pkgs) {
-		if pkgs, fset, err = load(cfg, mode|packages.NeedDeps, hidden); err != nil {
+		if pkgs, err = set.load(cfg, mode|packages.NeedDeps, hidden); err != nil {
 			return nil, err
 		}
 	}
-	set := &Set{Fset: fset, typeErrors: make(map[string][]TypeError)}
 	packages.Visit(pkgs, nil, func(p *packages.Package) {
 		for _, e := range p.TypeErrors {
 			if e.Soft || e.Fset == nil {
@@ -124,24 +137,27 @@ func Load(cfg Config, problems *diag.List) (*Set, error) {
 		if p.Module == nil || !p.Module.Main {
 			continue // a dependency or the standard library: never written to
 		}
-		set.Packages = append(set.Packages, newPackage(p, problems))
+		set.Packages = append(set.Packages, cfg.newPackage(p))
 	}
 	if err := unmatched(cfg, pkgs, len(set.Packages)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(set.Packages, func(a, b *Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
+	set.checkToolVersion(cfg, problems)
+	set.reportBroken(cfg, problems, notes)
 	return set, nil
 }
 
 // load reads the packages as if the hidden files were not there.
-func load(cfg Config, mode packages.LoadMode, hidden []string) ([]*packages.Package, *token.FileSet, error) {
-	fset := token.NewFileSet()
+func (s *Set) load(cfg Config, mode packages.LoadMode, hidden []string) ([]*packages.Package, error) {
+	s.Loads++
+	s.Fset = token.NewFileSet()
 	pc := &packages.Config{
 		Mode:      mode,
 		Dir:       cfg.Dir,
 		Env:       cfg.Env,
-		Fset:      fset,
-		ParseFile: parseFile,
+		Fset:      s.Fset,
+		ParseFile: cfg.parseFile,
 	}
 	if len(cfg.Tags) > 0 {
 		pc.BuildFlags = []string{"-tags=" + strings.Join(cfg.Tags, ",")}
@@ -149,16 +165,16 @@ func load(cfg Config, mode packages.LoadMode, hidden []string) ([]*packages.Pack
 	if len(hidden) > 0 {
 		overlay, remove, err := overlayFile(hidden)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		defer remove()
 		pc.BuildFlags = append(pc.BuildFlags, "-overlay="+overlay)
 	}
 	pkgs, err := packages.Load(pc, cfg.Patterns...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("loading %s: %w", strings.Join(cfg.Patterns, " "), goError(err))
+		return nil, fmt.Errorf("loading %s: %w", strings.Join(cfg.Patterns, " "), goError(err))
 	}
-	return pkgs, fset, nil
+	return pkgs, nil
 }
 
 // goError strips what go/packages puts around the words of the go command.
@@ -170,13 +186,13 @@ func goError(err error) error {
 	return errors.New(strings.TrimPrefix(msg, "err: "))
 }
 
-func newPackage(p *packages.Package, problems *diag.List) *Package {
+func (c Config) newPackage(p *packages.Package) *Package {
 	out := &Package{Package: p}
 	if p.Dir == "" && len(p.GoFiles) > 0 {
 		p.Dir = filepath.Dir(p.GoFiles[0])
 	}
 	for _, e := range p.Errors {
-		pos, fatal := fatalError(e)
+		pos, fatal := c.fatalError(e)
 		if !fatal {
 			continue
 		}
@@ -190,14 +206,19 @@ func newPackage(p *packages.Package, problems *diag.List) *Package {
 		if pos.Filename == "" {
 			pos = placeOf(p, e)
 		}
-		problems.Add(pos, message(e), fix(e))
+		out.problems = append(out.problems, problem{pos, message(e), fix(e)})
 	}
 	if p.Dir == "" {
 		return out
 	}
-	out.Generated = filepath.Join(p.Dir, GeneratedFile)
+	out.Generated = filepath.Join(p.Dir, c.Output)
 	out.Old = readOld(out.Generated)
-	out.readExcluded()
+	for _, path := range c.generatedIn(p.Dir) {
+		if path != out.Generated {
+			out.Leftover = append(out.Leftover, path)
+		}
+	}
+	out.readExcluded(c)
 	return out
 }
 

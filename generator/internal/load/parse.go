@@ -4,12 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 )
 
 // parseFile is the hook through which every file of a run is read.
-func parseFile(fset *token.FileSet, filename string, src []byte) (*ast.File, error) {
-	if filepath.Base(filename) == GeneratedFile {
+func (c Config) parseFile(fset *token.FileSet, filename string, src []byte) (*ast.File, error) {
+	if c.generated(filename, src) {
 		return nil, nil // the loader leaves out a file that is nil
 	}
 	file, err := parser.ParseFile(fset, filename, src, parser.ParseComments|parser.SkipObjectResolution|parser.AllErrors)

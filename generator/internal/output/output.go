@@ -66,20 +66,49 @@ func (f File) UpToDate() bool {
 	return f.Status() == Unchanged || f.Status() == Updated && bytes.Equal(same(f.Content), same(f.Old))
 }
 
-// Apply makes the file on disk what it should be. A reader sees the old file or
-// the new one and never a part: the content is written beside it and renamed. A
-// file that has the content already is not touched, so that nothing that looks
-// at modification times builds again.
-func (f File) Apply() error {
-	switch f.Status() {
-	case Unchanged:
-		return nil
-	case Removed:
-		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing a generated file that has no listener any more: %w", err)
+// Apply makes the files on disk what they should be. A reader sees an old file or
+// a new one and never a part: contents are written beside them and renamed. That
+// begins when all are written, so that a full disk or a folder that is read-only
+// leaves everything as it was. A file that has the content already is not touched,
+// so that nothing that looks at modification times builds again.
+func Apply(files []File) (err error) {
+	staged := make(map[string]string) // temporary files by path
+	defer func() {
+		for _, tmp := range staged {
+			err = errors.Join(err, os.Remove(tmp))
 		}
-		return nil
+	}()
+	for _, f := range files {
+		if s := f.Status(); s == Created || s == Updated {
+			tmp, err := f.stage()
+			if err != nil {
+				return fmt.Errorf("writing %s: %w", f.Path, err)
+			}
+			staged[f.Path] = tmp
+		}
 	}
+	for _, f := range files {
+		if tmp, ok := staged[f.Path]; ok {
+			if err := os.Rename(tmp, f.Path); err != nil {
+				return fmt.Errorf("writing %s: %w", f.Path, err)
+			}
+			delete(staged, f.Path)
+		}
+	}
+	// Last, so that what a file replaces under another name is there until then.
+	for _, f := range files {
+		if f.Status() != Removed {
+			continue
+		}
+		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing a generated file that is no longer needed: %w", err)
+		}
+	}
+	return nil
+}
+
+// stage writes the content beside the file.
+func (f File) stage() (string, error) {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(f.Path); err == nil {
 		mode = info.Mode().Perm()
@@ -88,15 +117,12 @@ func (f File) Apply() error {
 	// leaves behind.
 	tmp, err := os.CreateTemp(filepath.Dir(f.Path), ".echoes_gen-*")
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", f.Path, err)
+		return "", err
 	}
 	_, err = tmp.Write(f.Content)
 	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), f.Path)
-	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", f.Path, err), os.Remove(tmp.Name()))
+		return "", errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return nil
+	return tmp.Name(), nil
 }
