@@ -52,8 +52,12 @@ func WithHeaders(headers map[string]string) PublishOption {
 // An *InvalidEventError, a *ConflictError and ErrClosed say that nothing was stored. Any other error comes
 // from MongoDB and leaves open whether the event was stored: publishing again WithID is safe.
 //
-// Publish does not join transactions yet: with a context that carries a session it returns an error and
-// stores nothing.
+// With a context that carries a running transaction, as [mongo.Session.WithTransaction] hands it to its
+// callback, the event is part of it: it becomes visible by the commit, and is then delivered to every group
+// like any other, however long the transaction was open; an abort leaves nothing (spec 1.4). Its place in the
+// order is then the time right after the commit. The transaction must be one of the mongo.Client that was
+// given to New. After an error of MongoDB the transaction cannot be committed: return the error from the
+// callback, wrapped with %w at most, since it tells WithTransaction whether to try again.
 func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...PublishOption) (*Event[T], error) {
 	var o publishOptions
 	for _, opt := range opts {
@@ -61,12 +65,20 @@ func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...Publis
 			opt(&o)
 		}
 	}
-	if err := c.mayPublish(ctx, t.name); err != nil {
+	within, err := c.mayPublish(ctx, t.name)
+	if err != nil {
 		return nil, err
 	}
-	p, err := t.prepare(c, o, data)
+	p, err := t.prepare(c, o, data, within)
 	if err != nil {
 		return nil, fmt.Errorf("pulse: topic %s: %w; nothing was stored", t.name, &InvalidEventError{Topic: t.name, Err: err})
+	}
+	if within {
+		results, err := t.publishWithin(ctx, c, []prepared[T]{p})
+		if err != nil {
+			return nil, err
+		}
+		return results[0].Event, results[0].Err
 	}
 	err = c.store.InsertEvent(ctx, p.doc)
 	switch {
@@ -102,14 +114,18 @@ type Published[T any] struct {
 // *InvalidEventError for each such event, and then there are no results. Otherwise the error is nil exactly
 // if all were stored, and else says how many were not; events are stored independently of each other
 // (spec 1.2).
+//
+// In a transaction, see Publish, all of them are part of it, and an error of MongoDB ends it and leaves no
+// results.
 func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message[T]) ([]Published[T], error) {
-	if err := c.mayPublish(ctx, t.name); err != nil {
+	within, err := c.mayPublish(ctx, t.name)
+	if err != nil {
 		return nil, err
 	}
 	all := make([]prepared[T], len(messages))
 	var bad []error
 	for i, m := range messages {
-		p, err := t.prepare(c, publishOptions{id: m.ID, idGiven: m.ID != "", headers: m.Headers}, m.Data)
+		p, err := t.prepare(c, publishOptions{id: m.ID, idGiven: m.ID != "", headers: m.Headers}, m.Data, within)
 		if err != nil {
 			bad = append(bad, fmt.Errorf("message %d: %w", i, &InvalidEventError{Topic: t.name, Index: i, Err: err}))
 		}
@@ -121,7 +137,15 @@ func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message
 	results := make([]Published[T], 0, len(messages))
 	for rest := all; len(rest) > 0; {
 		n := chunkLen(rest)
-		results = append(results, t.publishChunk(ctx, c, rest[:n])...)
+		if within {
+			stored, err := t.publishWithin(ctx, c, rest[:n])
+			if err != nil {
+				return nil, err
+			}
+			results = append(results, stored...)
+		} else {
+			results = append(results, t.publishChunk(ctx, c, rest[:n])...)
+		}
 		rest = rest[n:]
 	}
 	failed, first := 0, error(nil)
@@ -198,15 +222,20 @@ func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared[
 // settleDuplicates compares the refused events, by their index, with those stored under their IDs. When
 // they were sent repeatedly, what is stored may be the first try's.
 func (t Topic[T]) settleDuplicates(ctx context.Context, c *Client, all []prepared[T], refused map[int]error, repeated bool) (map[int]Published[T], error) {
-	out := make(map[int]Published[T], len(refused))
 	ids := make([]string, 0, len(refused))
 	for i := range refused {
 		ids = append(ids, all[i].stored.ID)
 	}
 	stored, err := c.store.Events(ctx, ids)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
+	return t.compare(all, refused, stored, repeated), nil
+}
+
+// compare tells what became of the refused events, given those that are stored under their IDs.
+func (t Topic[T]) compare(all []prepared[T], refused map[int]error, stored map[string]store.Event, repeated bool) map[int]Published[T] {
+	out := make(map[int]Published[T], len(refused))
 	claimed := map[string]bool{}
 	for _, i := range slices.Sorted(maps.Keys(refused)) {
 		mine := all[i].stored
@@ -226,7 +255,7 @@ func (t Topic[T]) settleDuplicates(ctx context.Context, c *Client, all []prepare
 			out[i] = Published[T]{Event: event, Err: err}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // prepared is an event ready to be stored, as a document, as it is read back, and as the caller and the
@@ -238,8 +267,8 @@ type prepared[T any] struct {
 	idGiven bool
 }
 
-// prepare checks and encodes one event.
-func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared[T], error) {
+// prepare checks and encodes one event, within a transaction as one that waits for its commit.
+func (t Topic[T]) prepare(c *Client, o publishOptions, data T, within bool) (prepared[T], error) {
 	none := prepared[T]{}
 	switch {
 	case o.idGiven && o.id == "":
@@ -269,7 +298,12 @@ func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared[T], err
 	if c.config.EventRetention != NoTTL {
 		event.ExpiresAt = now.Add(c.config.EventRetention)
 	}
-	doc, err := event.Document()
+	var doc bson.Raw
+	if within {
+		doc, err = event.PendingDocument(c.store.NextPending())
+	} else {
+		doc, err = event.Document()
+	}
 	if err != nil {
 		return none, fmt.Errorf("cannot encode the event: %w", err)
 	}
@@ -286,21 +320,19 @@ func (t Topic[T]) prepare(c *Client, o publishOptions, data T) (prepared[T], err
 	return prepared[T]{doc: doc, stored: stored, event: published, idGiven: o.idGiven}, nil
 }
 
-// errTransaction refuses a publish whose event could become visible behind the cursor of its readers.
-var errTransaction = errors.New("the context carries a session, and publishing inside a transaction is not available yet: publish after the commit with another context, and WithID so that a repeated publish stores nothing; nothing was stored")
-
-func (c *Client) mayPublish(ctx context.Context, topic string) error {
+// mayPublish tells whether the client can publish, and whether it would be within the caller's transaction.
+func (c *Client) mayPublish(ctx context.Context, topic string) (within bool, err error) {
 	if problem := nameProblem("the topic's name", topic); problem != "" {
-		return fmt.Errorf("pulse: publish: %w; nothing was stored", &InvalidEventError{Topic: topic, Err: errors.New(problem)})
+		return false, fmt.Errorf("pulse: publish: %w; nothing was stored", &InvalidEventError{Topic: topic, Err: errors.New(problem)})
 	}
 	if c == nil {
-		return fmt.Errorf("pulse: topic %s: publish: the client is nil; nothing was stored", topic)
+		return false, fmt.Errorf("pulse: topic %s: publish: the client is nil; nothing was stored", topic)
 	}
 	if c.closed() {
-		return ErrClosed
+		return false, ErrClosed
 	}
-	if mongo.SessionFromContext(ctx) != nil {
-		return fmt.Errorf("pulse: topic %s: %w", topic, errTransaction)
+	if within, err = c.store.Joins(ctx); err != nil {
+		return false, fmt.Errorf("pulse: topic %s: publish: %w; nothing was stored", topic, err)
 	}
-	return nil
+	return within, nil
 }

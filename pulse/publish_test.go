@@ -341,22 +341,3 @@ func TestPublish_1_6_LargestDocumentIsStored(t *testing.T) {
 	is.Equal(err.Error(), "pulse: topic large: the event has 16777217 bytes, MongoDB stores at most 16777216 in a document: store large content elsewhere and publish a reference; nothing was stored")
 	is.Equal(len(events(t, db)), 2)
 }
-
-func TestPublish_1_4_ASessionIsRefusedForNow(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	c, db := publisher(t)
-	session, err := db.Client().StartSession()
-	is.NoErr(err)
-	defer session.EndSession(t.Context())
-	topic := pulse.NewTopic[int]("count")
-	_, err = session.WithTransaction(t.Context(), func(ctx context.Context) (any, error) {
-		_, one := topic.Publish(ctx, c, 1)
-		_, many := topic.PublishMany(ctx, c, []pulse.Message[int]{{Data: 1}})
-		return nil, errors.Join(one, many)
-	})
-	is.True(err != nil)
-	const text = "pulse: topic count: the context carries a session, and publishing inside a transaction is not available yet: publish after the commit with another context, and WithID so that a repeated publish stores nothing; nothing was stored"
-	is.Equal(err.Error(), text+"\n"+text)
-	is.Equal(len(events(t, db)), 0)
-}

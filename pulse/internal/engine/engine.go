@@ -54,6 +54,7 @@ type Engine struct {
 	leader *discovery.Leader
 	pool   *worker.Pool
 	due    *dueTimer
+	stamps *stamps
 	polls  chan struct{}
 
 	intake *lifecycle.Group // what finds work: ends first
@@ -68,7 +69,7 @@ type Engine struct {
 // New returns an engine that has not started.
 func New(cfg Config) *Engine {
 	e := &Engine{
-		Config: cfg, due: newDueTimer(), polls: make(chan struct{}, 1),
+		Config: cfg, due: newDueTimer(), stamps: newStamps(), polls: make(chan struct{}, 1),
 		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{}, gone: map[string]bool{},
 	}
 	e.pool = worker.New(worker.Config{
@@ -92,7 +93,7 @@ func (e *Engine) Start() error {
 	}
 	claim, renew, settle := e.pool.Loops()
 	intake := map[string]func(context.Context){
-		"claim": claim, "poll": e.pollLoop, "due": e.dueLoop, "clock": e.clockLoop,
+		"claim": claim, "poll": e.pollLoop, "due": e.dueLoop, "stamp": e.stampLoop, "clock": e.clockLoop,
 		"lead": e.leader.RenewLoop, "reap": m.ReapLoop, "cleanup": m.CleanupLoop, "repair": m.RepairLoop, "mend": m.MendLoop,
 	}
 	for i, look := range e.leader.Loops() {
@@ -146,6 +147,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	defer cancel()
 	problem := e.intake.Stop(grace)
 	e.due.stop()
+	e.stamps.timer.stop()
 	var release sync.WaitGroup
 	release.Go(func() { // beside the handlers: without MongoDB one wait is enough
 		soon, cancel := context.WithTimeout(grace, releaseGrace)

@@ -17,7 +17,10 @@ const duePause = 250 * time.Millisecond
 func (e *Engine) notice(n store.Notice) {
 	switch n.Kind {
 	case store.EventPublished:
+		e.stamps.forget(n.At.EventID)
 		e.leader.Seen(n.Topic, n.At)
+	case store.EventPending:
+		e.stamps.committed(n.At.EventID)
 	case store.DeliveryStored, store.AttemptStored:
 		e.pool.WakeAt(n.Topic, n.Format, n.Due)
 	case store.DeliveryDue:

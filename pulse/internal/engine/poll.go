@@ -47,12 +47,35 @@ func (e *Engine) pollLoop(ctx context.Context) {
 }
 
 // poll costs up to three commands whatever the number of topics: subscriptions, new events of the
-// topics that are led here, pending deliveries of the topics that seem to have none.
+// topics that are led here and events that wait to be stamped, pending deliveries of the topics that seem
+// to have none.
 func (e *Engine) poll(ctx context.Context) error {
 	topics := e.topics()
-	if len(topics) == 0 {
-		return nil
+	if len(topics) == 0 && !e.stamps.used() {
+		return nil // a client that only publishes sends nothing else
 	}
+	if len(topics) > 0 {
+		if err := e.pollSubscriptions(ctx, topics); err != nil {
+			return err
+		}
+	}
+	e.leader.LookBack()
+	news, err := e.Store.News(ctx, e.leader.Cursors())
+	if err != nil {
+		return err
+	}
+	for _, topic := range news.Topics {
+		e.leader.Look(topic)
+	}
+	if news.Pending {
+		e.stamps.ask(0)
+	}
+	return e.lookForDue(ctx)
+}
+
+// pollSubscriptions takes over what others have changed in the subscriptions, and leads those that nobody
+// leads.
+func (e *Engine) pollSubscriptions(ctx context.Context, topics []string) error {
 	subs, err := e.Store.Subscriptions(ctx, e.Group, topics)
 	if err != nil {
 		return err
@@ -83,17 +106,7 @@ func (e *Engine) poll(ctx context.Context) error {
 			e.Report(fmt.Errorf("pulse: consumer group %s, topic %s: the stored subscription is gone: someone deleted it; restart this service to create it again (it then starts by its offset reset)", e.Group, topic))
 		}
 	}
-	e.leader.LookBack()
-	if cursors := e.leader.Cursors(); len(cursors) > 0 {
-		news, err := e.Store.TopicsWithNews(ctx, cursors)
-		if err != nil {
-			return err
-		}
-		for _, topic := range news {
-			e.leader.Look(topic)
-		}
-	}
-	return e.lookForDue(ctx)
+	return nil
 }
 
 // goneSince remembers whether a topic's subscription is gone, and tells whether that is news.

@@ -27,18 +27,27 @@ type Event struct {
 // ReadEvent reads an event's document, whose bytes it copies.
 func ReadEvent(raw bson.Raw) Event {
 	f := parse(raw)
-	return Event{
+	e := Event{
 		ID: f.str("_id"), Topic: f.str("topic"), Data: f["data"], Headers: f.strMap("headers"),
 		Publisher: f.str("publisher"), CreatedAt: f.time("createdAt"), ExpiresAt: f.time("expiresAt"),
 	}
+	if !f.has("topic") {
+		e.Topic = f.str("pendingTopic") // not stamped yet
+	}
+	return e
 }
 
 // Document encodes the event to be stored: with an empty top-level Timestamp, which the server
 // replaces by its own, so that no publisher's clock decides the order (spec 1.1).
 func (e Event) Document() (bson.Raw, error) {
+	return e.document(bson.E{Key: "topic", Value: e.Topic}, bson.E{Key: "sequence", Value: bson.Timestamp{}})
+}
+
+// document encodes the event with the two fields that give it its place in the order.
+func (e Event) document(topic, order bson.E) (bson.Raw, error) {
 	doc := bson.D{
 		{Key: "_id", Value: e.ID},
-		{Key: "topic", Value: e.Topic},
+		topic,
 		{Key: "data", Value: e.Data},
 	}
 	if e.Publisher != "" {
@@ -47,10 +56,7 @@ func (e Event) Document() (bson.Raw, error) {
 	if e.Headers != nil {
 		doc = append(doc, bson.E{Key: "headers", Value: e.Headers})
 	}
-	doc = append(doc,
-		bson.E{Key: "createdAt", Value: e.CreatedAt},
-		bson.E{Key: "sequence", Value: bson.Timestamp{}},
-	)
+	doc = append(doc, bson.E{Key: "createdAt", Value: e.CreatedAt}, order)
 	if !e.ExpiresAt.IsZero() {
 		doc = append(doc, bson.E{Key: "expiresAt", Value: e.ExpiresAt})
 	}
@@ -242,71 +248,4 @@ func (s *Store) EventsBehind(ctx context.Context, topic string, from, to bson.Ti
 	}
 	keys, _, err := s.eventKeys(ctx, bson.D{{Key: "_id", Value: in(ids)}}, Position{}, len(ids), true)
 	return keys, err
-}
-
-// TopicsWithNews returns which of the topics have events behind their position: one command for up to
-// 100 topics.
-func (s *Store) TopicsWithNews(ctx context.Context, cursors map[string]Position) ([]string, error) {
-	const chunk = 100
-	topics := make([]string, 0, len(cursors))
-	for topic := range cursors {
-		topics = append(topics, topic)
-	}
-	var news []string
-	for len(topics) > 0 {
-		n := min(chunk, len(topics))
-		found, err := s.topicsWithNews(ctx, topics[:n], cursors)
-		if err != nil {
-			return nil, fmt.Errorf("pulse: look for new events: %w", err)
-		}
-		news = append(news, found...)
-		topics = topics[n:]
-	}
-	return news, nil
-}
-
-func (s *Store) topicsWithNews(ctx context.Context, topics []string, cursors map[string]Position) ([]string, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	branch := func(topic string) mongo.Pipeline {
-		return mongo.Pipeline{
-			{{Key: "$match", Value: bson.D{
-				{Key: "topic", Value: topic},
-				{Key: "sequence", Value: bson.D{{Key: "$gte", Value: cursors[topic].Sequence}}},
-			}}},
-			{{Key: "$sort", Value: bySequence(1)}},
-			{{Key: "$limit", Value: 2}},
-			{{Key: "$project", Value: bson.D{{Key: "topic", Value: 1}, {Key: "sequence", Value: 1}}}},
-		}
-	}
-	pipeline := branch(topics[0])
-	for _, topic := range topics[1:] {
-		pipeline = append(pipeline, bson.D{{Key: "$unionWith", Value: bson.D{
-			{Key: "coll", Value: s.events.Name()}, {Key: "pipeline", Value: branch(topic)},
-		}}})
-	}
-	type seen struct {
-		topic string
-		key   EventKey
-	}
-	cursor, err := s.events.Aggregate(ctx, pipeline)
-	found, err := readAll(ctx, cursor, err, func(raw bson.Raw) seen { return seen{parse(raw).str("topic"), readKey(raw)} })
-	if err != nil {
-		return nil, err
-	}
-	behind, ties := map[string]bool{}, map[string]int{}
-	for _, f := range found {
-		// The event at the cursor itself is usually one of the two. Two that lie at or before the
-		// cursor are a tie that may go on: only a full look tells.
-		if f.key.After(cursors[f.topic]) {
-			behind[f.topic] = true
-		} else if ties[f.topic]++; ties[f.topic] == 2 {
-			behind[f.topic] = true
-		}
-	}
-	var news []string
-	for topic := range behind {
-		news = append(news, topic)
-	}
-	return news, nil
 }

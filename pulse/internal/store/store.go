@@ -31,6 +31,7 @@ type Store struct {
 	// would only meet in write conflicts, and on some servers wait for each other.
 	attempts sync.Mutex
 
+	lastPending  atomic.Int64 // the last NextPending
 	transactions bool         // set by Detect, before any other use
 	offset       atomic.Int64 // server's clock minus ours, in nanoseconds
 }

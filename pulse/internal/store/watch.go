@@ -19,6 +19,8 @@ type NoticeKind int
 const (
 	// EventPublished: the topic has a new event.
 	EventPublished NoticeKind = iota
+	// EventPending: an event of a transaction was committed, and waits to be stamped.
+	EventPending
 	// DeliveryStored: the topic has a new pending version 2 delivery of the group, due at Due.
 	DeliveryStored
 	// DeliveryDue: some version 2 delivery, of whatever group and topic, is pending again and due at
@@ -119,6 +121,9 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	switch coll := parse(ns).str("coll"); {
 	case coll == st.events:
 		n.Kind, n.At = EventPublished, readKey(full).Position
+		if !document.has("sequence") {
+			n.Kind = EventPending
+		}
 	case coll == st.history:
 		n.Kind, n.Format, n.Due = AttemptStored, V1, document.time("nextAttemptAt")
 	case f.str("operationType") == "insert":

@@ -1,0 +1,217 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+)
+
+// An event that is published in a caller's transaction becomes visible by the commit, which may be long
+// after the server numbered the insert: a sequence of then would lie far behind the cursors of now. So it is
+// stored without topic and sequence, invisible to every reader, and gets both after the commit from whoever
+// notices it first (spec 3.5a). That is a replacement, because a server fills an empty Timestamp in inserts
+// and replacements only; its guard lets one of many win.
+
+// Bounds of stamping: how many events one round looks at, and what one command takes.
+const (
+	stampEvents = 10_000
+	stampChunk  = 100
+	stampBytes  = 16 << 20
+)
+
+// PendingDocument encodes the event to be stored in a transaction, from which the stamp makes the document
+// that Document would have made. Its pendingOrder keeps the order of one publisher's events, and roughly that
+// of several.
+func (e Event) PendingDocument(order int64) (bson.Raw, error) {
+	return e.document(bson.E{Key: "pendingTopic", Value: e.Topic}, bson.E{Key: "pendingOrder", Value: order})
+}
+
+// NextPending returns a pendingOrder: the time in nanoseconds, higher at each call.
+func (s *Store) NextPending() int64 {
+	for {
+		last := s.lastPending.Load()
+		next := max(clock.Now().UnixNano(), last+1)
+		if s.lastPending.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// InsertPending stores events in the transaction whose session is in ctx. After an error the transaction
+// cannot be committed.
+func (s *Store) InsertPending(ctx context.Context, docs []bson.Raw) error {
+	ctx, cancel := s.joined(ctx)
+	defer cancel()
+	_, err := s.events.InsertMany(ctx, docs)
+	return err
+}
+
+// EventsWithin reads events by ID as the transaction sees them whose session is in ctx.
+func (s *Store) EventsWithin(ctx context.Context, ids []string) (map[string]Event, error) {
+	ctx, cancel := s.joined(ctx)
+	defer cancel()
+	cursor, err := s.events.Find(ctx, bson.D{{Key: "_id", Value: in(ids)}})
+	found, err := readAll(ctx, cursor, err, ReadEvent)
+	stored := make(map[string]Event, len(found))
+	for _, e := range found {
+		stored[e.ID] = e
+	}
+	return stored, err
+}
+
+// pending selects events that wait to be stamped; {topic, sequence, _id} is an index.
+func pending() bson.D {
+	text := bson.D{{Key: "$type", Value: "string"}}
+	return bson.D{{Key: "topic", Value: nil}, {Key: "sequence", Value: nil}, {Key: "_id", Value: text}, {Key: "pendingTopic", Value: text}}
+}
+
+// unstamped selects those of the events that were pending and still are. It leaves topic out, for with it
+// a planner may prefer the index of all pending ones to that of _id.
+func unstamped(id any) bson.D {
+	return bson.D{{Key: "_id", Value: id}, {Key: "sequence", Value: nil}}
+}
+
+// Stamped is what a round of stamping found.
+type Stamped struct {
+	// IDs and Topics are of events that are stamped now, by this client or by another one in this moment.
+	IDs, Topics []string
+	// More tells that there may be others.
+	More bool
+}
+
+// Stamp gives committed events of transactions their topic and sequence. All clients go through them in one
+// order, so that none overtakes another of its publisher. Uncommitted ones are not seen, and wait for nobody.
+func (s *Store) Stamp(ctx context.Context) (Stamped, error) {
+	keys, err := s.pendingKeys(ctx)
+	stamped := Stamped{More: len(keys) == stampEvents}
+	for len(keys) > 0 && err == nil {
+		n, size := 0, 0
+		for n < min(stampChunk, len(keys)) && (n == 0 || size+keys[n].size <= stampBytes) {
+			size += keys[n].size
+			n++
+		}
+		err = s.stamp(ctx, keys[:n], &stamped)
+		keys = keys[n:]
+	}
+	if err != nil {
+		err = fmt.Errorf("pulse: give events of transactions their place in the order: %w", err)
+	}
+	return stamped, err
+}
+
+type pendingKey struct {
+	id    string
+	order int64
+	size  int
+}
+
+// pendingKeys returns the waiting events in the order of their stamps.
+func (s *Store) pendingKeys(ctx context.Context) ([]pendingKey, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.events.Aggregate(ctx, mongo.Pipeline{
+		{{Key: "$match", Value: pending()}},
+		{{Key: "$limit", Value: stampEvents}},
+		{{Key: "$project", Value: bson.D{
+			{Key: "pendingOrder", Value: 1}, {Key: "createdAt", Value: 1}, {Key: "size", Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}},
+		}}},
+	})
+	keys, err := readAll(ctx, cursor, err, func(raw bson.Raw) pendingKey {
+		f := parse(raw)
+		key := pendingKey{id: f.str("_id")}
+		key.size, _ = f.int("size")
+		if order, ok := f["pendingOrder"].Int64OK(); ok {
+			key.order = order
+		} else {
+			key.order = f.time("createdAt").UnixNano()
+		}
+		return key
+	})
+	slices.SortFunc(keys, func(a, b pendingKey) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.id, b.id))
+	})
+	return keys, err
+}
+
+// stamp stamps one chunk.
+func (s *Store) stamp(ctx context.Context, keys []pendingKey, stamped *Stamped) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	ids, place := make([]string, len(keys)), make(map[string]int, len(keys))
+	for i, key := range keys {
+		ids[i], place[key.id] = key.id, i
+	}
+	cursor, err := s.events.Find(ctx, unstamped(in(ids)))
+	docs, err := readAll(ctx, cursor, err, func(raw bson.Raw) bson.Raw { return slices.Clone(raw) })
+	if err != nil || len(docs) == 0 {
+		return err
+	}
+	slices.SortFunc(docs, func(a, b bson.Raw) int {
+		return cmp.Compare(place[a.Lookup("_id").StringValue()], place[b.Lookup("_id").StringValue()])
+	})
+	models := make([]mongo.WriteModel, 0, len(docs))
+	for _, raw := range docs {
+		doc, err := stampedDocument(raw)
+		if err != nil {
+			return err
+		}
+		models = append(models, mongo.NewReplaceOneModel().
+			SetFilter(unstamped(raw.Lookup("_id"))).
+			SetReplacement(doc))
+		stamped.IDs = append(stamped.IDs, raw.Lookup("_id").StringValue())
+		if topic, ok := raw.Lookup("pendingTopic").StringValueOK(); ok && !slices.Contains(stamped.Topics, topic) {
+			stamped.Topics = append(stamped.Topics, topic)
+		}
+	}
+	_, err = s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
+	return err
+}
+
+// stampedDocument is the document of a waiting event as a plain publish would have made it.
+func stampedDocument(raw bson.Raw) (bson.D, error) {
+	elements, err := raw.Elements()
+	if err != nil {
+		return nil, err
+	}
+	sequence := bson.E{Key: "sequence", Value: bson.Timestamp{}}
+	numbered := false
+	doc := make(bson.D, 0, len(elements)+1)
+	for _, e := range elements {
+		switch e.Key() {
+		case "pendingTopic":
+			doc = append(doc, bson.E{Key: "topic", Value: e.Value()})
+		case "pendingOrder":
+			doc, numbered = append(doc, sequence), true
+		case "topic", "sequence": // null
+		default:
+			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	if !numbered {
+		doc = append(doc, sequence)
+	}
+	return doc, nil
+}
+
+// errForeignSession says that a transaction of another mongo.Client cannot be joined.
+var errForeignSession = errors.New("the context's transaction belongs to another mongo.Client: make the Pulse client with pulse.New on the mongo.Client that began it, or publish with a context without its session")
+
+// Joins tells whether ctx carries a running transaction that an insert would join.
+func (s *Store) Joins(ctx context.Context) (bool, error) {
+	session := mongo.SessionFromContext(ctx)
+	if session == nil || !session.TransactionRunning() {
+		return false, nil
+	}
+	if session.Client() != s.db.Client() {
+		return false, errForeignSession
+	}
+	return true, nil
+}
