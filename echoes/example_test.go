@@ -124,7 +124,7 @@ func ExampleApp_Check() {
 	//   - Config.PublishTo selects kafka, and kafka is not configured: change Config.PublishTo, or set Config.Kafka to a Carrier of your own (one for Kafka is planned, and not part of this release)
 	//   - Config.Defaults: maxRetries=-1: must be at least 0
 	//   - invoices.go:31: echoes_test.(*Invoices).Created (topic invoice.created): the topic is handled already, by invoices.go:31: echoes_test.(*Invoices).Created: let one method handle it and call both, or give one service another consumer group
-	//   - Config.Pulse: ConsumerGroup is empty: name the group that all replicas of this service share
+	//   - Config.Pulse: ConsumerGroup is empty: name the group whose work this client shares, e.g. the service's name
 }
 
 // An error of decoding names the path of the value that does not fit.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"strings"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -30,27 +29,36 @@ func newPulseCarrier(cfg Pulse) *pulseCarrier { return &pulseCarrier{cfg: cfg} }
 
 func (*pulseCarrier) Name() string { return transportPulse }
 
-// Check judges what can be judged without a connection. The rest of Pulse's
-// configuration is judged by Pulse, in Connect.
+// Check judges what can be judged without a connection.
 func (c *pulseCarrier) Check([]Receiver) []Problem {
 	var problems []Problem
-	wrong := func(text string) { problems = append(problems, Problem{Text: "Config.Pulse: " + text}) }
+	cfg := c.cfg.Config
 	switch {
 	case c.cfg.Client == nil && c.cfg.URI == "":
-		wrong("neither Client nor URI is set: set one of them")
+		problems = append(problems, pulseProblem("neither Client nor URI is set: set one of them"))
+		// Whether a URI would have named the database cannot be told.
+		setDefault(&cfg.Database, "unknown")
 	case c.cfg.Client != nil && c.cfg.URI != "":
-		wrong("both Client and URI are set: set only one of them")
-	case c.cfg.Client != nil && c.cfg.Database == "":
-		wrong("Database is empty: name the database to use with Client")
+		problems = append(problems, pulseProblem("both Client and URI are set: set only one of them"))
 	}
-	if strings.TrimSpace(c.cfg.ConsumerGroup) == "" {
-		wrong("ConsumerGroup is empty: name the group that all replicas of this service share")
-	}
-	if c.cfg.WorkerCount < 0 {
-		wrong("WorkerCount is negative: use at least 1, or 0 for the default")
+	var wrong *pulse.ConfigurationError
+	if errors.As(cfg.Validate(c.cfg.URI), &wrong) {
+		for _, p := range wrong.Problems {
+			problems = append(problems, pulseProblem(p.String()))
+		}
 	}
 	return problems
 }
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// pulseProblem is a problem of Config.Pulse.
+func pulseProblem(text string) Problem { return Problem{Text: "Config.Pulse: " + text} }
 
 // Connect makes a client and registers the receivers with it. Pulse contacts
 // the server in Start.
@@ -224,14 +232,15 @@ func startupError(err error, receivers []Receiver) error {
 		return err
 	}
 	problems := make([]Problem, len(wrong.Problems))
-	for i, text := range wrong.Problems {
-		problems[i] = Problem{Text: "Config.Pulse: " + text}
+	for i, p := range wrong.Problems {
+		problems[i] = pulseProblem(p.String())
 		for _, r := range receivers {
-			// Pulse begins such a text with "topic X: " or "topic X, group Y: ".
-			rest, ok := strings.CutPrefix(text, "topic "+r.topic)
-			if ok && (strings.HasPrefix(rest, ": ") || strings.HasPrefix(rest, ", ")) {
-				problems[i] = r.about("%s", rest[2:])
-				break
+			if r.topic != p.Topic {
+				continue
+			}
+			problems[i] = r.about("%s", p.Text)
+			if p.Group != "" {
+				problems[i].Text = "group " + p.Group + ": " + p.Text
 			}
 		}
 	}

@@ -45,11 +45,10 @@ type Client struct {
 
 // New is Connect over the caller's connections, which stay open after Close.
 func New(ctx context.Context, client *mongo.Client, config Config) (*Client, error) {
-	config, problems := config.withDefaults()
+	config, problems := config.complete("", nil)
 	if client == nil {
-		problems = append(problems, "the mongo.Client is nil")
+		problems = append(problems, ConfigurationProblem{Text: "the mongo.Client is nil"})
 	}
-	problems = append(problems, databaseProblems(config.Database)...)
 	if err := configurationError(problems); err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func (c *Client) ensureAll(ctx context.Context, subs []*Subscription) ([]store.S
 	for i := range found {
 		byTopic[found[i].Topic] = &found[i]
 	}
-	var problems []string
+	var problems []ConfigurationProblem
 	for _, sub := range subs {
 		problems = append(problems, sub.problems(byTopic[sub.Topic()])...)
 	}

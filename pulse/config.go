@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // NoTTL turns a retention off: what it governs is kept for ever.
@@ -79,6 +81,35 @@ type Config struct {
 	OnError func(error)
 }
 
+// Validate returns a *ConfigurationError for what cannot work, as Connect with this URI or, when uri is
+// empty, New would, and contacts nothing. The options of a mongodb+srv URI, which are looked up in the
+// network, are left to Connect.
+func (c Config) Validate(uri string) error {
+	var invalid error
+	if uri != "" && !strings.HasPrefix(uri, "mongodb+srv://") {
+		invalid = options.Client().ApplyURI(uri).Validate()
+	}
+	_, problems := c.complete(uri, invalid)
+	return configurationError(problems)
+}
+
+// complete is withDefaults for a client of the URI, which is empty for New. Invalid says why the URI is not
+// usable, if it is not.
+func (c Config) complete(uri string, invalid error) (Config, []ConfigurationProblem) {
+	if c.Database == "" {
+		c.Database = databaseOf(uri)
+	}
+	c, problems := c.withDefaults()
+	if invalid != nil {
+		// What else the URI lacks cannot be told while it cannot be read.
+		return c, append(problems, ConfigurationProblem{Text: "the MongoDB URI is not usable: " + withoutPassword(invalid, uri)})
+	}
+	if problem := databaseProblem(c.Database); problem != "" {
+		problems = append(problems, ConfigurationProblem{Text: problem})
+	}
+	return c, problems
+}
+
 // Bounds that keep leases and polls in a range in which they work.
 const (
 	minPollInterval = 10 * time.Millisecond
@@ -86,9 +117,11 @@ const (
 )
 
 // withDefaults returns the configuration with its defaults filled in, and what is wrong with it.
-func (c Config) withDefaults() (Config, []string) {
-	var problems []string
-	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+func (c Config) withDefaults() (Config, []ConfigurationProblem) {
+	var problems []ConfigurationProblem
+	wrong := func(format string, args ...any) {
+		problems = append(problems, ConfigurationProblem{Text: fmt.Sprintf(format, args...)})
+	}
 
 	if problem := nameProblem("ConsumerGroup", c.ConsumerGroup); problem != "" {
 		wrong("%s: name the group whose work this client shares, e.g. the service's name", problem)

@@ -26,7 +26,11 @@ func problemsOf(t *testing.T, err error) []string {
 	if !errors.As(err, &wrong) {
 		t.Fatalf("got %v, want a *ConfigurationError", err)
 	}
-	return wrong.Problems
+	texts := make([]string, len(wrong.Problems))
+	for i, p := range wrong.Problems {
+		texts[i] = p.String()
+	}
+	return texts
 }
 
 // unreachable is a client that has no server: whoever contacts it fails.
@@ -94,8 +98,8 @@ func TestConfig_2_11_AllProblemsTogether(t *testing.T) {
 		"WorkerCount -1: must be at least 1, or 0 for the default of 4",
 		"PollInterval -1ns: must be at least 10ms, or 0 for the default of 3s",
 		"EventRetention -2ns: must be at least 1ms, or pulse.NoTTL to keep for ever",
-		"the mongo.Client is nil",
 		"Database is empty: set it, or name it in the URI (mongodb://host/database)",
+		"the mongo.Client is nil",
 	})
 	is.Equal(err.Error(), "pulse: configuration: 6 problems:\n  - "+strings.Join(problemsOf(t, err), "\n  - "))
 
@@ -271,4 +275,19 @@ func applicationName(greeting []byte) string {
 	}
 	length := binary.LittleEndian.Uint32(name)
 	return string(name[4 : 4+length-1])
+}
+
+func TestConfigValidate_2_11_SaysWhatConnectWouldWithoutIO(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	good := pulse.Config{ConsumerGroup: "g"}
+	is.NoErr(good.Validate("mongodb://127.0.0.1:1/db"))
+	is.NoErr(pulse.Config{ConsumerGroup: "g", Database: "db"}.Validate(""))
+	is.Equal(problemsOf(t, good.Validate("")), []string{"Database is empty: set it, or name it in the URI (mongodb://host/database)"})
+	is.Equal(problemsOf(t, good.Validate("mongodb+srv://no-such-host.invalid/")), []string{"Database is empty: set it, or name it in the URI (mongodb://host/database)"})
+	for _, uri := range []string{"mongodb://127.0.0.1:1/", "mongodb://u:p@/", "http://x/", "mongodb://h/a.b?maxPoolSize=x"} {
+		bad := pulse.Config{WorkerCount: -1, PollInterval: 1}
+		_, err := pulse.Connect(t.Context(), uri, bad)
+		is.Equal(problemsOf(t, bad.Validate(uri)), problemsOf(t, err)) // all of them, in its words
+	}
 }

@@ -30,17 +30,7 @@ const (
 // It returns a *ConfigurationError for settings that cannot work, an *IndexError, or MongoDB's error.
 func Connect(ctx context.Context, uri string, config Config) (*Client, error) {
 	opts := options.Client().ApplyURI(uri)
-	invalid := opts.Validate()
-	if config.Database == "" {
-		config.Database = databaseOf(uri)
-	}
-	config, problems := config.withDefaults()
-	if invalid != nil {
-		// What else the URI lacks cannot be told while it cannot be read.
-		problems = append(problems, "the MongoDB URI is not usable: "+withoutPassword(invalid, uri))
-	} else {
-		problems = append(problems, databaseProblems(config.Database)...)
-	}
+	config, problems := config.complete(uri, opts.Validate())
 	if err := configurationError(problems); err != nil {
 		return nil, err
 	}
@@ -118,16 +108,16 @@ func withoutPassword(err error, uri string) string {
 	return text
 }
 
-// databaseProblems says what is wrong with the name of the database.
-func databaseProblems(name string) []string {
-	if problem := nameProblem("Database", name); problem != "" {
-		return []string{problem + ": set it, or name it in the URI (mongodb://host/database)"}
+// databaseProblem says what is wrong with the name of the database, or nothing.
+func databaseProblem(name string) string {
+	switch problem := nameProblem("Database", name); {
+	case problem != "":
+		return problem + ": set it, or name it in the URI (mongodb://host/database)"
+	case len(name) > maxDatabaseName:
+		return fmt.Sprintf("Database %q: MongoDB allows at most %d bytes in a database's name", name, maxDatabaseName)
+	case strings.ContainsAny(name, "/\\. \"$*<>:|?\x00"):
+		return fmt.Sprintf("Database %q: MongoDB does not allow / \\ . space \" $ * < > : | ? in a database's name", name)
+	default:
+		return ""
 	}
-	if len(name) > maxDatabaseName {
-		return []string{fmt.Sprintf("Database %q: MongoDB allows at most %d bytes in a database's name", name, maxDatabaseName)}
-	}
-	if strings.ContainsAny(name, "/\\. \"$*<>:|?\x00") {
-		return []string{fmt.Sprintf("Database %q: MongoDB does not allow / \\ . space \" $ * < > : | ? in a database's name", name)}
-	}
-	return nil
 }

@@ -26,19 +26,43 @@ var (
 // ConfigurationError reports settings that cannot work, all problems of a call at once. Nothing was
 // started or stored. It is returned by Connect, New, Start, Subscribe and SubscribeBatch.
 type ConfigurationError struct {
-	// Problems says, for each problem, what is wrong, where, and what to do.
-	Problems []string
+	Problems []ConfigurationProblem
+}
+
+// ConfigurationProblem is one thing that cannot work.
+type ConfigurationProblem struct {
+	// Topic is the topic whose subscription is at fault, empty for the client's configuration. Group is
+	// its consumer group, when stored settings are at odds with the local ones.
+	Topic, Group string
+	// Text says what is wrong and what to do.
+	Text string
+}
+
+// String is the text behind the subscription that it is about: "topic t, group g: text".
+func (p ConfigurationProblem) String() string {
+	switch {
+	case p.Topic == "":
+		return p.Text
+	case p.Group == "":
+		return "topic " + p.Topic + ": " + p.Text
+	default:
+		return "topic " + p.Topic + ", group " + p.Group + ": " + p.Text
+	}
 }
 
 func (e *ConfigurationError) Error() string {
-	if len(e.Problems) == 1 {
-		return "pulse: configuration: " + e.Problems[0]
+	texts := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		texts[i] = p.String()
 	}
-	return fmt.Sprintf("pulse: configuration: %d problems:\n  - %s", len(e.Problems), strings.Join(e.Problems, "\n  - "))
+	if len(texts) == 1 {
+		return "pulse: configuration: " + texts[0]
+	}
+	return fmt.Sprintf("pulse: configuration: %d problems:\n  - %s", len(texts), strings.Join(texts, "\n  - "))
 }
 
 // configurationError returns nil when there are no problems.
-func configurationError(problems []string) error {
+func configurationError(problems []ConfigurationProblem) error {
 	if len(problems) == 0 {
 		return nil
 	}

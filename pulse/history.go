@@ -151,9 +151,9 @@ func (h History) resolve(query HistoryQuery) (store.HistoryQuery, error) {
 	if q.ConsumerGroup == AllGroups {
 		q.ConsumerGroup = ""
 	}
-	var problems []string
+	var problems []ConfigurationProblem
 	wrong := func(format string, args ...any) {
-		problems = append(problems, "history: "+fmt.Sprintf(format, args...))
+		problems = append(problems, ConfigurationProblem{Text: "history: " + fmt.Sprintf(format, args...)})
 	}
 	switch query.Status {
 	case "", AttemptPending, AttemptSucceeded, AttemptFailed:

@@ -107,7 +107,7 @@ func MaxConcurrency(n int) SubscribeOption {
 }
 
 // resolve fills in the defaults of a single (batchSize 0) or batch subscription and says what is wrong.
-func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeOption) (store.Settings, int, []string) {
+func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeOption) (store.Settings, int, []ConfigurationProblem) {
 	o := subscribeOptions{settings: store.Settings{
 		ExecutionVersion: 1, Ordered: !batch, OffsetReset: store.OffsetLatest, Delivery: store.AtLeastOnce,
 		MaxRetries: 3, RetryDelay: time.Second, Multiplier: 2, ReceiverMode: store.ModeSingle, BatchSize: 1,
@@ -118,9 +118,9 @@ func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeO
 		}
 	}
 	s := &o.settings
-	var problems []string
+	var problems []ConfigurationProblem
 	wrong := func(format string, args ...any) {
-		problems = append(problems, "topic "+topic+": "+fmt.Sprintf(format, args...))
+		problems = append(problems, ConfigurationProblem{Topic: topic, Text: fmt.Sprintf(format, args...)})
 	}
 	if batch {
 		s.ReceiverMode, s.BatchSize = store.ModeBatch, batchSize

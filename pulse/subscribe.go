@@ -103,7 +103,7 @@ func received[T any](c *Client, call receiver.Call, i int) (*Event[T], error) {
 
 func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize int, opts []SubscribeOption) (*Subscription, error) {
 	if c == nil {
-		return nil, &ConfigurationError{Problems: []string{"topic " + r.Topic + ": the client is nil"}}
+		return nil, configurationError([]ConfigurationProblem{{Topic: r.Topic, Text: "the client is nil"}})
 	}
 	ctx, done, err := c.exclusive(ctx)
 	if err != nil {
@@ -112,13 +112,13 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 	defer done()
 	settings, limit, problems := resolve(r.Topic, r.Batch, batchSize, c.config.WorkerCount, opts)
 	if problem := nameProblem("the topic's name", r.Topic); problem != "" {
-		problems = append(problems, "subscribe: "+problem)
+		problems = append(problems, ConfigurationProblem{Text: "subscribe: " + problem})
 	}
 	if r.Handle == nil {
-		problems = append(problems, fmt.Sprintf("topic %s: the handler is nil", r.Topic))
+		problems = append(problems, ConfigurationProblem{Topic: r.Topic, Text: "the handler is nil"})
 	}
 	if c.subscription(r.Topic) != nil {
-		problems = append(problems, fmt.Sprintf("topic %s: this client has a handler already: one topic has one handler in a client; use a client of another group for an independent one", r.Topic))
+		problems = append(problems, ConfigurationProblem{Topic: r.Topic, Text: "this client has a handler already: one topic has one handler in a client; use a client of another group for an independent one"})
 	}
 	if err := configurationError(problems); err != nil {
 		return nil, err
@@ -140,20 +140,24 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 }
 
 // problems says why the subscription cannot work, given the stored one, nil if there is none.
-func (s *Subscription) problems(stored *store.Subscription) []string {
+func (s *Subscription) problems(stored *store.Subscription) []ConfigurationProblem {
 	c, r := s.client, s.receiver
 	if r.Batch && !c.store.Transactions() {
-		return []string{fmt.Sprintf(
-			"topic %s: batches need transactions, and this server is a standalone one: run MongoDB as a replica set (one member is enough), or subscribe to single events", r.Topic)}
+		return []ConfigurationProblem{{
+			Topic: r.Topic,
+			Text:  "batches need transactions, and this server is a standalone one: run MongoDB as a replica set (one member is enough), or subscribe to single events",
+		}}
 	}
 	if stored == nil {
 		return nil
 	}
-	at := fmt.Sprintf("topic %s, group %s: ", r.Topic, c.config.ConsumerGroup)
-	var problems []string
+	var problems []ConfigurationProblem
 	if version := stored.Settings.ConfigVersion(); version == s.wanted.ConfigVersion {
 		for _, difference := range stored.Settings.Differences(s.wanted) {
-			problems = append(problems, fmt.Sprintf("%s%s, both with configVersion %d: use the stored value, or raise ConfigVersion to change it for all replicas", at, difference, version))
+			problems = append(problems, ConfigurationProblem{
+				Topic: r.Topic, Group: c.config.ConsumerGroup,
+				Text: fmt.Sprintf("%s, both with configVersion %d: use the stored value, or raise ConfigVersion to change it for all replicas", difference, version),
+			})
 		}
 	}
 	return problems

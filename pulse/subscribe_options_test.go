@@ -134,9 +134,9 @@ func TestSubscribe_2_11_HandlerAndTopicAreCheckedTogether(t *testing.T) {
 	is := is.New(t)
 	_, err := pulse.NewTopic[int]("").Subscribe(t.Context(), offline(t), nil, unordered(pulse.MaxRetries(-1))...)
 	is.Equal(problemsOf(t, err), []string{
-		"topic : MaxRetries(-1): must be 0 or more",
+		"MaxRetries(-1): must be 0 or more",
 		"subscribe: the topic's name is empty",
-		"topic : the handler is nil",
+		"the handler is nil",
 	})
 	_, err = pulse.NewTopic[int]("\xff").SubscribeBatch(t.Context(), offline(t), 1, nil)
 	is.Equal(problemsOf(t, err), []string{`subscribe: the topic's name "\xff" is not valid UTF-8`, "topic \xff: the handler is nil"})
