@@ -116,6 +116,7 @@ func (a *App) plan() (plan, error) {
 	c := &check{cfg: a.cfg, defaults: settingsOf(a.cfg.Defaults)}
 	c.routes()
 	c.serviceDefaults()
+	c.middleware()
 	c.services(a.services, a.byService)
 	c.topics(a.listeners)
 

@@ -20,6 +20,15 @@ func (c *check) config(format string, args ...any) {
 	c.add(Problem{Text: fmt.Sprintf(format, args...)})
 }
 
+// middleware checks that there is something to call.
+func (c *check) middleware() {
+	for i, m := range c.cfg.Middleware {
+		if m == nil {
+			c.config("Config.Middleware[%d] is nil: remove it", i)
+		}
+	}
+}
+
 // routes checks what Config says of transports.
 func (c *check) routes() {
 	if c.cfg.Pulse == nil && c.cfg.Kafka == nil {

@@ -56,6 +56,10 @@ type Config struct {
 	// at-most-once is not retried, whatever MaxRetries is here.
 	Defaults []Option
 
+	// Middleware is run around every handler, on all transports; the first is the
+	// outermost. Default: none.
+	Middleware []Middleware
+
 	// Logger is used by the App and, unless they have their own, by the
 	// transports. Default: slog.Default().
 	Logger *slog.Logger

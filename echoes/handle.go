@@ -17,11 +17,17 @@ func (a *App) handler(r Receiver) func(context.Context, []Message) error {
 	skip := r.kind == KindBatch && equals(r.InForce.OnInvalid, invalidSkip)
 	return func(ctx context.Context, ms []Message) error {
 		ctx = context.WithValue(ctx, handlerKey{a}, true)
-		if !skip {
-			return r.handle(ctx, ms, nil)
+		if r.kind == KindEvent {
+			ctx = withEvent(ctx, ms[0].Event)
 		}
 		var invalid []*DecodeError
-		err := r.handle(ctx, ms, func(e *DecodeError) { invalid = append(invalid, e) })
+		err := a.around(r, ms, func(ctx context.Context) error {
+			if !skip {
+				return r.handle(ctx, ms, nil)
+			}
+			invalid = nil // middleware may run the handler again
+			return r.handle(ctx, ms, func(e *DecodeError) { invalid = append(invalid, e) })
+		})(ctx)
 		// Only a batch that succeeds is without its invalid items for good.
 		if err == nil && len(invalid) > 0 {
 			a.skip(&InvalidItemsError{Topic: r.topic, Method: r.method, Position: r.position, Total: len(ms), Items: invalid})

@@ -38,9 +38,9 @@ type Item[P any] struct {
 type contextKey struct{}
 
 // FromContext returns the context of the event that a handler was called for.
-// It gives handlers that take plain parameters what an Item carries. It reports
-// false outside a handler, and in a batch handler, whose items each have their
-// own.
+// It gives handlers that take plain parameters, and middleware, what an Item
+// carries. It reports false outside of a handler, and for a batch, whose items
+// each have their own.
 func FromContext(ctx context.Context) (EventContext, bool) {
 	ec, ok := ctx.Value(contextKey{}).(EventContext)
 	return ec, ok

@@ -66,7 +66,7 @@ func On[P any](topic string, handle func(context.Context, P) error, decode func(
 		if err != nil {
 			return err
 		}
-		return handle(withEvent(ctx, ms[0].Event), p)
+		return handle(ctx, p)
 	}
 	return l
 }
@@ -83,7 +83,7 @@ func OnItem[P any](topic string, handle func(context.Context, Item[P]) error, de
 		if err != nil {
 			return err
 		}
-		return handle(withEvent(ctx, ms[0].Event), Item[P]{Params: p, EventContext: ms[0].Event})
+		return handle(ctx, Item[P]{Params: p, EventContext: ms[0].Event})
 	}
 	return l
 }
