@@ -28,7 +28,7 @@ func (s *Invoices) EchoesListeners() []echoes.Listener {
 
 func decodeInvoiceParams(d *echoes.Decoder, p *InvoiceParams) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "number":
 			if d.Present() {
@@ -50,7 +50,7 @@ func decodeInvoiceParams(d *echoes.Decoder, p *InvoiceParams) {
 }
 
 func decodeCustomer(d *echoes.Decoder, p *Customer) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "name":
 			d.String(&p.Name)
@@ -61,7 +61,7 @@ func decodeCustomer(d *echoes.Decoder, p *Customer) {
 }
 
 func decodeLine(d *echoes.Decoder, p *Line) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "text":
 			d.String(&p.Text)
@@ -75,7 +75,7 @@ func decodeLine(d *echoes.Decoder, p *Line) {
 
 func decodePayment(d *echoes.Decoder, p *Payment) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "invoice":
 			if d.Present() {
@@ -93,7 +93,7 @@ func decodePayment(d *echoes.Decoder, p *Payment) {
 
 func decodeView(d *echoes.Decoder, p *View) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "invoice":
 			if d.Present() {
@@ -111,41 +111,46 @@ func decodeView(d *echoes.Decoder, p *View) {
 // was generated: generate it again then.
 
 func _(p *InvoiceParams) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Number   string
 		Customer Customer
 		Lines    []Line
 		DueAt    time.Time
 		Note     *string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Customer) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Name    string
 		Country string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Line) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Text     string
 		Quantity int
 		Price    Cents
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Payment) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Invoice string
 		Amount  Cents
 		Method  string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *View) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Invoice string
 		At      time.Time
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }

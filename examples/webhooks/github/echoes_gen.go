@@ -22,7 +22,7 @@ func (s *Service) EchoesListeners() []echoes.Listener {
 
 func decodePush(d *echoes.Decoder, p *Push) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "repository":
 			if d.Present() {
@@ -70,7 +70,7 @@ func decodePush(d *echoes.Decoder, p *Push) {
 
 func decodeRepository(d *echoes.Decoder, p *Repository) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			if d.Present() {
@@ -140,7 +140,7 @@ func decodeRepository(d *echoes.Decoder, p *Repository) {
 }
 
 func decodeUser(d *echoes.Decoder, p *User) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "login":
 			d.String(&p.Login)
@@ -164,6 +164,7 @@ func decodeUser(d *echoes.Decoder, p *User) {
 
 func decodeMoment(d *echoes.Decoder, p *Moment) {
 	if !d.Present() {
+		*p = *new(Moment)
 		return
 	}
 	var v bson.RawValue
@@ -174,7 +175,7 @@ func decodeMoment(d *echoes.Decoder, p *Moment) {
 }
 
 func decodeLicense(d *echoes.Decoder, p *License) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "key":
 			d.String(&p.Key)
@@ -189,7 +190,7 @@ func decodeLicense(d *echoes.Decoder, p *License) {
 }
 
 func decodeOrganization(d *echoes.Decoder, p *Organization) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "login":
 			d.String(&p.Login)
@@ -204,7 +205,7 @@ func decodeOrganization(d *echoes.Decoder, p *Organization) {
 }
 
 func decodeInstallation(d *echoes.Decoder, p *Installation) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			d.Int64(&p.ID)
@@ -216,7 +217,7 @@ func decodeInstallation(d *echoes.Decoder, p *Installation) {
 
 func decodeCommit(d *echoes.Decoder, p *Commit) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			if d.Present() {
@@ -249,7 +250,7 @@ func decodeCommit(d *echoes.Decoder, p *Commit) {
 }
 
 func decodeSignature(d *echoes.Decoder, p *Signature) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "name":
 			d.String(&p.Name)
@@ -265,7 +266,7 @@ func decodeSignature(d *echoes.Decoder, p *Signature) {
 
 func decodeIssues(d *echoes.Decoder, p *Issues) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "repository":
 			if d.Present() {
@@ -306,7 +307,7 @@ func decodeIssues(d *echoes.Decoder, p *Issues) {
 
 func decodeIssue(d *echoes.Decoder, p *Issue) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			if d.Present() {
@@ -366,7 +367,7 @@ func decodeIssue(d *echoes.Decoder, p *Issue) {
 }
 
 func decodeLabel(d *echoes.Decoder, p *Label) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			d.Int64(&p.ID)
@@ -385,7 +386,7 @@ func decodeLabel(d *echoes.Decoder, p *Label) {
 }
 
 func decodeMilestone(d *echoes.Decoder, p *Milestone) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			d.Int64(&p.ID)
@@ -416,7 +417,7 @@ func decodeMilestone(d *echoes.Decoder, p *Milestone) {
 }
 
 func decodePullRequestLink(d *echoes.Decoder, p *PullRequestLink) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "html_url":
 			d.String(&p.HTMLURL)
@@ -427,7 +428,7 @@ func decodePullRequestLink(d *echoes.Decoder, p *PullRequestLink) {
 }
 
 func decodeReactions(d *echoes.Decoder, p *Reactions) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "total_count":
 			d.Int(&p.Total)
@@ -452,7 +453,7 @@ func decodeReactions(d *echoes.Decoder, p *Reactions) {
 }
 
 func decodeChanges(d *echoes.Decoder, p *Changes) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "title":
 			echoes.Ptr(d, &p.Title, decodeChange)
@@ -469,7 +470,7 @@ func decodeChanges(d *echoes.Decoder, p *Changes) {
 }
 
 func decodeChange(d *echoes.Decoder, p *Change) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "from":
 			d.String(&p.From)
@@ -479,7 +480,7 @@ func decodeChange(d *echoes.Decoder, p *Change) {
 
 func decodeIssueComment(d *echoes.Decoder, p *IssueComment) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "repository":
 			if d.Present() {
@@ -519,7 +520,7 @@ func decodeIssueComment(d *echoes.Decoder, p *IssueComment) {
 
 func decodeComment(d *echoes.Decoder, p *Comment) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			if d.Present() {
@@ -549,7 +550,7 @@ func decodeComment(d *echoes.Decoder, p *Comment) {
 
 func decodePullRequestEvent(d *echoes.Decoder, p *PullRequestEvent) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "repository":
 			if d.Present() {
@@ -594,7 +595,7 @@ func decodePullRequestEvent(d *echoes.Decoder, p *PullRequestEvent) {
 
 func decodePullRequest(d *echoes.Decoder, p *PullRequest) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			if d.Present() {
@@ -679,7 +680,7 @@ func decodePullRequest(d *echoes.Decoder, p *PullRequest) {
 }
 
 func decodeTeam(d *echoes.Decoder, p *Team) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			d.Int64(&p.ID)
@@ -694,7 +695,7 @@ func decodeTeam(d *echoes.Decoder, p *Team) {
 }
 
 func decodeBranch(d *echoes.Decoder, p *Branch) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "label":
 			d.String(&p.Label)
@@ -711,7 +712,7 @@ func decodeBranch(d *echoes.Decoder, p *Branch) {
 }
 
 func decodeLink(d *echoes.Decoder, p *Link) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "href":
 			d.String(&p.Href)
@@ -721,7 +722,7 @@ func decodeLink(d *echoes.Decoder, p *Link) {
 
 func decodeReleaseEvent(d *echoes.Decoder, p *ReleaseEvent) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "repository":
 			if d.Present() {
@@ -756,7 +757,7 @@ func decodeReleaseEvent(d *echoes.Decoder, p *ReleaseEvent) {
 
 func decodeRelease(d *echoes.Decoder, p *Release) {
 	var seen uint64
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			if d.Present() {
@@ -796,7 +797,7 @@ func decodeRelease(d *echoes.Decoder, p *Release) {
 }
 
 func decodeAsset(d *echoes.Decoder, p *Asset) {
-	for end := d.Begin(); d.Next(end); {
+	for end := echoes.Begin(d, p); d.Next(end); {
 		switch string(d.Key()) {
 		case "id":
 			d.Int64(&p.ID)
@@ -830,7 +831,7 @@ func decodeAsset(d *echoes.Decoder, p *Asset) {
 // was generated: generate it again then.
 
 func _(p *Push) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Source
 		Ref        string
 		Before     string
@@ -843,20 +844,22 @@ func _(p *Push) {
 		Commits    []Commit
 		Pusher     Signature
 		HeadCommit *Commit
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Source) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Repository   Repository
 		Sender       User
 		Organization *Organization
 		Installation *Installation
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Repository) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID               int64
 		NodeID           string
 		Name             string
@@ -885,11 +888,12 @@ func _(p *Repository) {
 		DefaultBranch    string
 		MasterBranch     *string
 		CustomProperties map[string]any
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *User) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Login     string
 		ID        int64
 		NodeID    string
@@ -898,36 +902,40 @@ func _(p *User) {
 		HTMLURL   string
 		Name      *string
 		Email     *string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *License) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Key    string
 		Name   string
 		SPDXID string
 		URL    *string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Organization) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Login       string
 		ID          int64
 		NodeID      string
 		Description *string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Installation) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID     int64
 		NodeID string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Commit) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID        string
 		TreeID    string
 		Distinct  bool
@@ -939,20 +947,22 @@ func _(p *Commit) {
 		Added     []string
 		Removed   []string
 		Modified  []string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Signature) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Name     string
 		Email    *string
 		Username *string
 		Date     *time.Time
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Issues) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Source
 		Action    string
 		Issue     Issue
@@ -960,11 +970,12 @@ func _(p *Issues) {
 		Label     *Label
 		Milestone *Milestone
 		Changes   *Changes
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Issue) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID                int64
 		NodeID            string
 		Number            int
@@ -988,22 +999,24 @@ func _(p *Issue) {
 		PullRequest       *PullRequestLink
 		Body              *string
 		Reactions         *Reactions
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Label) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID          int64
 		NodeID      string
 		Name        string
 		Color       string
 		Default     bool
 		Description *string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Milestone) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID           int64
 		Number       int
 		Title        string
@@ -1016,18 +1029,20 @@ func _(p *Milestone) {
 		UpdatedAt    time.Time
 		DueOn        *time.Time
 		ClosedAt     *time.Time
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *PullRequestLink) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		HTMLURL  string
 		MergedAt *time.Time
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Reactions) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Total    int
 		PlusOne  int
 		MinusOne int
@@ -1037,37 +1052,41 @@ func _(p *Reactions) {
 		Heart    int
 		Rocket   int
 		Eyes     int
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Changes) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Title         *Change
 		Body          *Change
 		Name          *Change
 		OldIssue      *Issue
 		OldRepository *Repository
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Change) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		From string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *IssueComment) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Source
 		Action  string
 		Issue   Issue
 		Comment Comment
 		Changes *Changes
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Comment) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID                int64
 		NodeID            string
 		HTMLURL           string
@@ -1077,11 +1096,12 @@ func _(p *Comment) {
 		AuthorAssociation string
 		Body              string
 		Reactions         *Reactions
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *PullRequestEvent) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Source
 		Action            string
 		Number            int
@@ -1091,11 +1111,12 @@ func _(p *PullRequestEvent) {
 		RequestedReviewer *User
 		RequestedTeam     *Team
 		Changes           *Changes
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *PullRequest) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID                  int64
 		NodeID              string
 		Number              int
@@ -1133,45 +1154,50 @@ func _(p *PullRequest) {
 		Deletions           int
 		ChangedFiles        int
 		Links               map[string]Link
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Team) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID     int64
 		Name   string
 		Slug   string
 		Parent *Team
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Branch) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Label string
 		Ref   string
 		SHA   string
 		User  *User
 		Repo  *Repository
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Link) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Href string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *ReleaseEvent) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		Source
 		Action  string
 		Release Release
 		Changes *Changes
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Release) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID              int64
 		NodeID          string
 		HTMLURL         string
@@ -1185,11 +1211,12 @@ func _(p *Release) {
 		PublishedAt     *time.Time
 		Body            *string
 		Assets          []Asset
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }
 
 func _(p *Asset) {
-	_ = (*struct {
+	type changedSoRunEchoesgenAgain struct {
 		ID                 int64
 		Name               string
 		Label              *string
@@ -1202,5 +1229,6 @@ func _(p *Asset) {
 		CreatedAt          time.Time
 		UpdatedAt          time.Time
 		BrowserDownloadURL string
-	})(p)
+	}
+	_ = (*changedSoRunEchoesgenAgain)(p)
 }

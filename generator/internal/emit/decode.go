@@ -2,6 +2,7 @@ package emit
 
 import (
 	"go/types"
+	"strings"
 
 	"github.com/dave/jennifer/jen"
 
@@ -53,6 +54,10 @@ func (e *emitter) into(t *resolve.Type, p place) *jen.Statement {
 	case resolve.Slice:
 		return e.echoes("Slice").Call(jen.Id(e.local.dec), e.plain(t, p), e.value(t.Elem))
 	case resolve.Map:
+		if t.Key != "" {
+			key := e.echoes(t.Key).Types(e.typ(t.Go.Underlying().(*types.Map).Key()))
+			return e.echoes("MapOf").Call(jen.Id(e.local.dec), e.plain(t, p), key, e.value(t.Elem))
+		}
 		return e.echoes("Map").Call(jen.Id(e.local.dec), e.plain(t, p), e.value(t.Elem))
 	default:
 		return e.echoes("Ptr").Call(jen.Id(e.local.dec), e.plain(t, p), e.value(t.Elem))
@@ -99,16 +104,19 @@ func (e *emitter) function(f *resolve.Func) jen.Code {
 	case resolve.Struct:
 		body = e.structBody(c)
 	case resolve.BSONValue:
-		body = e.selfDecoding(jen.Id(e.local.ptr).Dot("UnmarshalBSONValue").Call(
-			jen.Byte().Call(jen.Id(e.local.val).Dot("Type")), jen.Id(e.local.val).Dot("Value")), "RawValue")
+		body = e.selfDecoding(f.Go, jen.Id(e.local.ptr).Dot("UnmarshalBSONValue").Call(
+			jen.Byte().Call(jen.Id(e.local.val).Dot("Type")), jen.Id(e.local.val).Dot("Value")))
 	case resolve.BSONDocument:
-		body = e.selfDecoding(jen.Id(e.local.ptr).Dot("UnmarshalBSON").Call(
-			jen.Id(e.local.val).Dot("Value")), "RawValue")
+		body = e.selfDecoding(f.Go, jen.Id(e.local.ptr).Dot("UnmarshalBSON").Call(
+			jen.Id(e.local.val).Dot("Value")))
 	default:
 		body = []jen.Code{e.into(c, at(e.local.ptr))}
 	}
 	if f.Text {
 		body = []jen.Code{jen.If(jen.Op("!").Add(e.echoes("TryText")).Call(jen.Id(e.local.dec), jen.Id(e.local.ptr))).Block(body...)}
+	}
+	if f.Known != nil {
+		body = append(body, e.known(f.Known))
 	}
 	if f.Validate {
 		body = append(body, e.d("Validate", jen.Id(e.local.ptr)))
@@ -117,12 +125,33 @@ func (e *emitter) function(f *resolve.Func) jen.Code {
 }
 
 // selfDecoding hands a copy of the value's bytes to the type's own method.
-func (e *emitter) selfDecoding(call *jen.Statement, read string) []jen.Code {
+func (e *emitter) selfDecoding(t types.Type, call *jen.Statement) []jen.Code {
 	bson := e.names.pkg("go.mongodb.org/mongo-driver/v2/bson", "bson")
 	return []jen.Code{
-		jen.If(jen.Op("!").Add(e.d("Present"))).Block(jen.Return()),
+		jen.If(jen.Op("!").Add(e.d("Present"))).Block(
+			jen.Op("*").Id(e.local.ptr).Op("=").Op("*").New(e.typ(t)),
+			jen.Return(),
+		),
 		jen.Var().Id(e.local.val).Id(bson).Dot("RawValue"),
-		e.d(read, jen.Op("&").Id(e.local.val)),
+		e.d("RawValue", jen.Op("&").Id(e.local.val)),
 		jen.If(e.d("Err").Op("==").Nil()).Block(e.d("Check", call)),
 	}
+}
+
+// known refuses values that are no constants of the type.
+func (e *emitter) known(constants []resolve.Constant) jen.Code {
+	var cases []jen.Code
+	var names []string
+	for _, c := range constants {
+		value := jen.Op(c.Literal)
+		if c.Object != nil {
+			value = e.named(c.Object, nil)
+		}
+		cases = append(cases, value)
+		names = append(names, c.Literal)
+	}
+	return jen.Switch(jen.Op("*").Id(e.local.ptr)).Block(
+		jen.Case(cases...),
+		jen.Default().Block(e.d("NotOneOf", jen.Lit(strings.Join(names, ", ")))),
+	)
 }

@@ -22,7 +22,7 @@ func File(p *resolve.Package) ([]byte, error) {
 		recv: e.names.local("s"), ctx: e.names.local("ctx"), arg: e.names.local("p"),
 		dec: e.names.local("d"), ptr: e.names.local("p"), seen: e.names.local("seen"),
 		end: e.names.local("end"), key: e.names.local("key"), val: e.names.local("v"),
-		all: e.names.local("all"),
+		all: e.names.local("all"), changed: e.names.local("changedSoRunEchoesgenAgain"),
 	}
 	var body []jen.Code
 	for _, s := range p.Services {
@@ -60,7 +60,7 @@ type emitter struct {
 
 // locals are the names of variables in generated functions. They are the short
 // ones below unless the package declares a type of such a name.
-type locals struct{ recv, ctx, arg, dec, ptr, seen, end, key, val, all string }
+type locals struct{ recv, ctx, arg, dec, ptr, seen, end, key, val, all, changed string }
 
 // echoes refers to a name of the runtime.
 func (e *emitter) echoes(name string) *jen.Statement {

@@ -17,7 +17,7 @@ import (
 type names struct {
 	taken map[string]bool
 	// meant are the names that generated functions refer to, and their variables
-	// therefore must not hide: types, and what Go predeclares.
+	// therefore must not hide: types, constants of enums, and what Go predeclares.
 	meant  map[string]bool
 	locals map[string]string
 	// byPath has the name of every import, and declared the one that the package
@@ -37,6 +37,13 @@ func newNames(p *resolve.Package) *names {
 	for _, name := range p.Types.Scope().Names() {
 		if _, ok := p.Types.Scope().Lookup(name).(*types.TypeName); ok {
 			n.meant[name] = true
+		}
+	}
+	for _, f := range p.Funcs {
+		for _, c := range f.Known {
+			if c.Object != nil && c.Object.Pkg() == p.Types {
+				n.meant[c.Object.Name()] = true
+			}
 		}
 	}
 	for _, name := range types.Universe.Names() {

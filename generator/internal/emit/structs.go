@@ -19,7 +19,7 @@ func (e *emitter) structBody(t *resolve.Type) []jen.Code {
 		out = append(out, required.declare())
 	}
 	loop := jen.For(
-		jen.Id(e.local.end).Op(":=").Add(e.d("Begin")),
+		jen.Id(e.local.end).Op(":=").Add(e.echoes("Begin")).Call(jen.Id(e.local.dec), jen.Id(e.local.ptr)),
 		e.d("Next", jen.Id(e.local.end)),
 		jen.Empty(),
 	)
@@ -165,10 +165,12 @@ func (r *required) check() []jen.Code {
 
 // guard converts a pointer to a struct into one to the fields as they were
 // generated. It runs nothing. Pointers are converted, since a struct may hold
-// what must not be copied.
+// what must not be copied. The compiler's error for a struct that has changed
+// names the type that is converted to, so that name says what to do.
 func (e *emitter) guard(named *types.Named) jen.Code {
 	s := named.Underlying().(*types.Struct)
 	return jen.Func().Id("_").Params(jen.Id(e.local.ptr).Op("*").Add(e.typ(named))).Block(
-		jen.Id("_").Op("=").Parens(jen.Op("*").Add(e.structType(s, false))).Parens(jen.Id(e.local.ptr)),
+		jen.Type().Id(e.local.changed).Add(e.structType(s, false)),
+		jen.Id("_").Op("=").Parens(jen.Op("*").Id(e.local.changed)).Parens(jen.Id(e.local.ptr)),
 	)
 }

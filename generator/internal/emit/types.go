@@ -37,7 +37,8 @@ func (e *emitter) typ(t types.Type) *jen.Statement {
 	}))
 }
 
-func (e *emitter) named(obj *types.TypeName, args *types.TypeList) *jen.Statement {
+// named writes the name of a type or a constant.
+func (e *emitter) named(obj types.Object, args *types.TypeList) *jen.Statement {
 	out := jen.Id(obj.Name())
 	if pkg := obj.Pkg(); pkg != nil && pkg != e.pkg {
 		out = jen.Id(e.names.pkg(pkg.Path(), pkg.Name())).Dot(obj.Name())

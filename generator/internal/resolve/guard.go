@@ -16,7 +16,7 @@ func (r *resolver) guard(named *types.Named) {
 		return
 	}
 	s, ok := named.Underlying().(*types.Struct)
-	if !ok || s.NumFields() == 0 {
+	if !ok {
 		return
 	}
 	for v := range s.Fields() {
@@ -53,7 +53,8 @@ func (r *resolver) writable(t types.Type) bool {
 				return false
 			}
 		}
-		return r.unreachable(t.Obj()) == "" && (t.Obj().Pkg() == nil || t.Obj().Parent() == t.Obj().Pkg().Scope())
+		// A type of C has a name that only cgo understands.
+		return r.unreachable(t.Obj()) == "" && !strings.HasPrefix(t.Obj().Name(), "_C") && (t.Obj().Pkg() == nil || t.Obj().Parent() == t.Obj().Pkg().Scope())
 	case *types.Pointer:
 		return r.writable(t.Elem())
 	case *types.Slice:

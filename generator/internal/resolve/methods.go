@@ -17,11 +17,6 @@ func lookup(named *types.Named, name string) (sig *types.Signature, promoted boo
 	return fn.Signature(), len(index) > 1
 }
 
-func hasMethod(named *types.Named, name string) bool {
-	sig, _ := lookup(named, name)
-	return sig != nil
-}
-
 // ownMethod reports whether a type declares a method that fits.
 func ownMethod(named *types.Named, name string, fits func(*types.Signature) bool) bool {
 	if _, isInterface := named.Underlying().(*types.Interface); isInterface {

@@ -103,6 +103,9 @@ type Type struct {
 	Name string
 	// Elem is the type of the elements.
 	Elem *Type
+	// Key is the generic function of echoes that reads the keys of a Map, "" when
+	// they are strings as they are.
+	Key string
 	// Func, when not nil, is the generated function that decodes the type.
 	Func *Func
 	// Fields are those of a Struct. Rest is its inline map, nil for none.
@@ -125,9 +128,19 @@ type Func struct {
 	Text bool
 	// Validate says that the type has a Validate method to call.
 	Validate bool
+	// Known are the only values that the function accepts, nil for any.
+	Known []Constant
 
 	order int
 	hint  []string
+}
+
+// Constant is a value that a type declares.
+type Constant struct {
+	// Object is the constant to refer to, nil when generated code cannot, and
+	// Literal its value as Go writes it.
+	Object  *types.Const
+	Literal string
 }
 
 // Field is one key of a document.

@@ -90,6 +90,9 @@ func (r *resolver) funcName(f *Func, named *types.Named, free func(string) bool)
 			base += exported(h)
 		}
 	}
+	if f.Known != nil {
+		base += "Enum"
+	}
 	for _, name := range []string{"decode" + base, "decode" + pkg + base} {
 		if free(name) {
 			return name

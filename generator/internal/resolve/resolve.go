@@ -52,6 +52,8 @@ type resolver struct {
 	// failed are structs that cannot be decoded because of their fields: those are
 	// reported once, while other types are reported wherever they are used.
 	failed typeutil.Map
+	// enums has the *Func of every type that was looked at for its constants.
+	enums typeutil.Map
 	// stored has the answers of storable.
 	stored *typeutil.Map
 	// constraints are those of the files that types are declared in.

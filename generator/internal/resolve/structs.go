@@ -58,7 +58,11 @@ func (r *resolver) fields(out *Type, s *types.Struct, prefix []Step, inlining []
 		}
 		var t *Type
 		r.hint = append(r.hint, v.Name())
-		r.within("."+v.Name(), func() { t = r.resolveField(v.Type(), v) })
+		resolve := r.resolveField
+		if tag.enum {
+			resolve = r.enum
+		}
+		r.within("."+v.Name(), func() { t = resolve(v.Type(), v) })
 		r.hint = r.hint[:len(r.hint)-1]
 		if t == nil {
 			r.misses++

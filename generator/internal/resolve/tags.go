@@ -16,6 +16,8 @@ type tag struct {
 	// given says that there is a bson or echoes tag, named that it has a name.
 	given, named           bool
 	skip, inline, required bool
+	// enum says that only constants of the field's type are values.
+	enum bool
 }
 
 // lostTag finds tags that are there and not found: a blank behind the colon, a
@@ -65,9 +67,9 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 			r.within("."+v.Name(), func() {
 				r.unsupported(v, "the bson option truncate loses digits, and numbers convert only without loss", "use float64, or remove the option")
 			})
-		case "required":
+		case "required", "enum":
 			r.within("."+v.Name(), func() {
-				r.unsupported(v, "the bson option required has no effect", "the tag is `echoes:\"required\"`")
+				r.unsupported(v, fmt.Sprintf("the bson option %s has no effect", option), fmt.Sprintf("the tag is `echoes:%q`", option))
 			})
 		default:
 			if near, ok := diag.Nearest(option, bsonOptions); ok && near != option {
@@ -78,19 +80,31 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 		}
 	}
 	if marked {
-		switch {
-		case echoes != "required":
-			r.within("."+v.Name(), func() {
-				r.unsupported(v, fmt.Sprintf("unknown echoes tag %q", echoes), "the tag is `echoes:\"required\"`")
-			})
-		case out.inline:
-			r.within("."+v.Name(), func() {
-				r.unsupported(v, "an inlined field has no key of its own that could be required", "mark the fields in it")
-			})
-		}
-		out.required = echoes == "required"
+		r.echoesTag(v, echoes, &out)
 	}
 	return out
+}
+
+// echoesTag reads the options of an echoes tag.
+func (r *resolver) echoesTag(v *types.Var, text string, out *tag) {
+	if out.inline {
+		r.within("."+v.Name(), func() {
+			r.unsupported(v, "an inlined field has no key of its own, so its echoes tag has no effect", "mark the fields in it")
+		})
+		return
+	}
+	for _, option := range strings.Split(text, ",") {
+		switch option {
+		case "required":
+			out.required = true
+		case "enum":
+			out.enum = true
+		default:
+			r.within("."+v.Name(), func() {
+				r.unsupported(v, fmt.Sprintf("unknown echoes option %q", option), "write `echoes:\"required\"`, `echoes:\"enum\"` or `echoes:\"required,enum\"`")
+			})
+		}
+	}
 }
 
 // tagKey matches the key of one tag.

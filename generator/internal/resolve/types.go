@@ -11,47 +11,6 @@ import (
 	"github.com/orionjs/orion-go/generator/internal/load"
 )
 
-const bsonPath = "go.mongodb.org/mongo-driver/v2/bson"
-
-// exact are the types that a method of the decoder reads, by import path and
-// name.
-var exact = map[string]string{
-	"time.Time":              "Time",
-	"time.Duration":          "Duration",
-	bsonPath + ".ObjectID":   "ObjectID",
-	bsonPath + ".Decimal128": "Decimal128",
-	bsonPath + ".Raw":        "Raw",
-	bsonPath + ".RawValue":   "RawValue",
-	bsonPath + ".M":          "M",
-	bsonPath + ".D":          "D",
-}
-
-// refused are types that look decodable by their structure and are not, because
-// they stand for something else in BSON, and what to use instead.
-var refused = map[string]string{
-	"encoding/json.Number":      "use bson.Decimal128, float64 or int64",
-	"net/url.URL":               "use string, and url.Parse in the listener",
-	bsonPath + ".DateTime":      "use time.Time",
-	bsonPath + ".Binary":        "use []byte, or bson.RawValue to keep the subtype",
-	bsonPath + ".Symbol":        "use string",
-	bsonPath + ".JavaScript":    "use string",
-	bsonPath + ".E":             "use bson.D",
-	bsonPath + ".Timestamp":     useRawValue,
-	bsonPath + ".Regex":         useRawValue,
-	bsonPath + ".DBPointer":     useRawValue,
-	bsonPath + ".CodeWithScope": useRawValue,
-	bsonPath + ".MinKey":        useRawValue,
-	bsonPath + ".MaxKey":        useRawValue,
-	bsonPath + ".Null":          useRawValue,
-	bsonPath + ".Undefined":     useRawValue,
-	bsonPath + ".Vector":        useRawValue,
-}
-
-const (
-	useRawValue = "use bson.RawValue"
-	leaveOut    = "use another type, or leave the field out with `bson:\"-\"`"
-)
-
 // resolve returns how a type is decoded, or nil after it reported why it cannot
 // be. field is the struct field whose type it is, nil for the parameter itself.
 func (r *resolver) resolve(t types.Type) *Type { return r.resolveField(t, nil) }
@@ -95,7 +54,7 @@ func (r *resolver) resolveField(t types.Type, field *types.Var) *Type {
 	}
 	fn := out.Func
 	// The types of BSON itself have a Validate of another meaning.
-	validate := isNamed && content.Form != Method && ownMethod(named, "Validate", isValidate)
+	validate := isNamed && content.Form != Method && content.Name != nativeHelper && ownMethod(named, "Validate", isValidate)
 	text = text && content.Form != BSONValue && content.Form != BSONDocument && content.Name != textHelper
 	if fn == nil && (validate || text || needsFunc(content.Form)) {
 		fn = &Func{Go: t}
@@ -129,6 +88,9 @@ func (r *resolver) content(t types.Type, named *types.Named, field *types.Var) *
 		}
 		if isItem(named) {
 			return r.unsupported(field, fmt.Sprintf("%s is what a listener takes, and never part of the payload", r.short(t)), "use the payload's own type")
+		}
+		if native[name] {
+			return &Type{Go: t, Form: Helper, Name: nativeHelper}
 		}
 		if fix, ok := refused[name]; ok {
 			return r.unsupported(field, fmt.Sprintf("%s cannot be decoded", r.short(t)), fix)
@@ -229,28 +191,6 @@ func (r *resolver) composite(t types.Type, form Form, step string, elem types.Ty
 		return nil
 	}
 	return &Type{Go: t, Form: form, Elem: e}
-}
-
-func (r *resolver) mapType(t types.Type, m *types.Map, field *types.Var) *Type {
-	key := m.Key()
-	switch b, ok := key.Underlying().(*types.Basic); {
-	case !ok && hasInvalid(key), ok && b.Kind() == types.Invalid:
-		r.invalidField(field)
-		return nil
-	case !ok || b.Info()&types.IsString == 0:
-		return r.unsupported(field, fmt.Sprintf("the keys of %s are not strings, and BSON has no others", r.short(t)), "use map[string]"+r.short(m.Elem()))
-	}
-	if named, ok := types.Unalias(key).(*types.Named); ok {
-		if !r.nameable(named, field) {
-			return nil
-		}
-		for _, method := range []string{"UnmarshalText", "UnmarshalKey"} {
-			if hasMethod(named, method) {
-				return r.unsupported(field, fmt.Sprintf("the keys of %s are parsed by %s.%s, which maps do not call", r.short(t), r.short(named), method), "use map[string]"+r.short(m.Elem()))
-			}
-		}
-	}
-	return r.composite(t, Map, "[]", m.Elem(), field)
 }
 
 // unsupported reports a type that cannot be decoded, with the way to it.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package everykind
+
+const raceEnabled = false
