@@ -1,7 +1,6 @@
 package echoes
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -37,42 +36,6 @@ func (e *Encoder) index(i int) {
 	e.buf = append(e.buf, 0)
 	e.buf = strconv.AppendInt(e.buf, int64(i), 10)
 	e.buf = append(e.buf, 0)
-}
-
-// EncodeMap writes a document, each value with elem, in the order of the keys;
-// nil is null.
-func EncodeMap[K ~string, V any](e *Encoder, p *map[K]V, elem func(*Encoder, *V)) {
-	if *p == nil {
-		e.null()
-		return
-	}
-	start := e.Begin()
-	EncodeInline(e, p, elem)
-	e.End(start)
-}
-
-// EncodeInline writes the content of a map as fields of the document around it,
-// in the order of the keys. A key that is one of taken, the document's own
-// fields, is a problem.
-func EncodeInline[K ~string, V any](e *Encoder, p *map[K]V, elem func(*Encoder, *V), taken ...string) {
-	// The keys are sorted on a stack that maps in maps share.
-	base := len(e.keys)
-	for key := range *p {
-		e.keys = append(e.keys, string(key))
-	}
-	top := len(e.keys)
-	slices.Sort(e.keys[base:top])
-	var v V
-	for i := base; i < top && e.err == nil; i++ {
-		key := e.keys[i]
-		e.key(key)
-		if slices.Contains(taken, key) {
-			e.failf("the inline map has the key of a field")
-		}
-		v = (*p)[K(key)]
-		elem(e, &v)
-	}
-	e.keys = e.keys[:base]
 }
 
 // EncodePtr writes what *p points to with elem; nil is null.
@@ -136,8 +99,7 @@ func (e *Encoder) Any(p *any) {
 	case time.Time:
 		e.Time(&v)
 	case bson.DateTime:
-		t := v.Time()
-		e.Time(&t)
+		e.DateTime(&v)
 	case bson.ObjectID:
 		e.ObjectID(&v)
 	case bson.Decimal128:
