@@ -185,6 +185,9 @@ func (r *resolver) where(field *types.Var) token.Position {
 	}
 	at := r.at(field.Pos())
 	if r.pkg.Module != nil && at.IsValid() && strings.HasPrefix(at.Filename, r.pkg.Module.Dir+string(filepath.Separator)) {
+		if at.Column == 1 {
+			at.Column = 0 // no field stands there: the compiled form of a package has lines alone
+		}
 		return at
 	}
 	return r.param

@@ -38,7 +38,7 @@ func (r *resolver) method(l directive.Listener) *method {
 	}
 	if errs := r.set.TypeErrorsIn(decl.Pos(), decl.Type.End()); len(errs) > 0 {
 		for _, e := range errs {
-			r.problems.Add(e.Pos, e.Message, mustCompile)
+			r.problems.Add(e.Pos, e.Message, remedy(e.Message))
 		}
 		return nil
 	}
@@ -60,6 +60,10 @@ func (r *resolver) method(l directive.Listener) *method {
 	named, ok := recv.(*types.Named)
 	if !ok {
 		r.invalid(decl.Recv.List[0].Type, "the receiver's type")
+		return nil
+	}
+	if why := r.constraint(named.Obj()); why != "" {
+		r.report(decl.Recv.List[0].Type.Pos(), fmt.Sprintf("the service %s is not part of every build, and generated code is: %s", named.Obj().Name(), why), "declare it in a file without build constraints")
 		return nil
 	}
 	return &method{named, pointer, sig}
