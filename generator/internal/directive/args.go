@@ -19,8 +19,12 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 	bad := make(map[Key]bool) // keys whose value is not known because of a problem
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		if strings.HasPrefix(arg.Arg, "//") || strings.HasPrefix(arg.Arg, "/*") || strings.HasPrefix(arg.Arg, "#") {
+		if isComment(arg.Arg) {
 			s.report(arg.Pos, "a directive has no room for a comment", "move the text to the doc comment above it")
+			break
+		}
+		if arg.Arg == "\\" {
+			s.report(arg.Pos, "a directive is one line", "put all settings on it, without a backslash")
 			break
 		}
 		name, value, hasValue := strings.Cut(arg.Arg, "=")
@@ -37,12 +41,26 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 				i++
 				value += " " + args[i].Arg
 			}
-			plain := strings.NewReplacer(quote, "", closing(quote), "").Replace(value)
+			plain := strings.TrimRight(strings.NewReplacer(quote, "", closing(quote), "").Replace(value), ",;")
+			if plain == "" {
+				s.report(arg.Pos, name+" has no value", "write "+example(Key(name)))
+				continue
+			}
 			fix := fmt.Sprintf("write %s=%s", name, plain)
 			if strings.Contains(plain, " ") {
 				fix = fmt.Sprintf("a quote encloses key and value: write %q", name+"="+plain)
 			}
 			s.report(arg.Pos, fmt.Sprintf("%s: the value is quoted", name), fix)
+			continue
+		}
+		if plain := strings.TrimLeft(value, "="); plain != value && plain != "" {
+			bad[Key(name)] = true
+			s.report(arg.Pos, name+" is followed by more than one =", fmt.Sprintf("write %s=%s", name, plain))
+			continue
+		}
+		if plain := strings.TrimRight(value, ",;"); plain != value && plain != "" {
+			bad[Key(name)] = true
+			s.report(arg.Pos, fmt.Sprintf("%s: a setting ends before %q", name, strings.Replace(value, plain, "", 1)), fmt.Sprintf("only blanks separate settings: write %s=%s", name, plain))
 			continue
 		}
 		if joined := separator.FindAllStringSubmatch(value, -1); joined != nil {
@@ -52,6 +70,12 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 			}
 			s.report(arg.Pos, fmt.Sprintf("%s holds further settings: %s", name, value),
 				"only blanks separate settings: write "+separator.ReplaceAllString(arg.Arg, " $1"))
+			continue
+		}
+		if quote := openingQuote(name); quote != "" {
+			setting := strings.NewReplacer(quote, "", closing(quote), "").Replace(arg.Arg)
+			bad[Key(strings.TrimPrefix(name, quote))] = true
+			s.report(arg.Pos, fmt.Sprintf("%s does not quote", quote), "write "+setting+", or with \" around all of it")
 			continue
 		}
 		key, read, ok := s.findKey(arg.Pos, name, l.Kind)
@@ -66,6 +90,11 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 		v, p := read(value)
 		if p != nil {
 			bad[key] = true
+			// "5 s" is one value.
+			if unit := i + 1; key == RetryDelay && unit < len(args) && longUnit.MatchString(value+args[unit].Arg) {
+				p = &problem{fmt.Sprintf("%s %s has a blank", value, args[unit].Arg), durationFix(value + args[unit].Arg)}
+				i++
+			}
 			s.report(arg.Pos+token.Pos(len(name)+1), fmt.Sprintf("%s: %s", key, p.message), p.fix)
 			continue
 		}
@@ -100,11 +129,25 @@ func (s *scanner) malformed(args []ast.DirectiveArg, i int, name string) (Key, i
 			continue
 		}
 		value, used := spread(args[i:], name)
-		if value == "" {
-			value = "VALUE"
+		fix := "write " + example(k.key)
+		if value = strings.TrimRight(value, ",;"); value != "" {
+			fix = fmt.Sprintf("write %s=%s", k.key, value)
 		}
-		s.report(arg.Pos, fmt.Sprintf("%s is not followed by = and a value", name), fmt.Sprintf("write %s=%s", k.key, value))
+		if strings.HasSuffix(arg.Arg, "=") && value == "" {
+			s.report(arg.Pos, name+" has no value", fix)
+		} else {
+			s.report(arg.Pos, name+" is not followed by = and a value", fix)
+		}
 		return k.key, used
+	}
+	plain := strings.Trim(arg.Arg, "!,;()[]{}<>\"'`")
+	if setting, ok := bare[strings.ToLower(plain)]; ok {
+		if arg.Arg == "!"+string(Ordered) {
+			setting = bare["unordered"]
+		}
+		s.report(arg.Pos, fmt.Sprintf("%q is not key=value", arg.Arg), "write "+setting)
+		key, _, _ := strings.Cut(setting, "=")
+		return Key(key), 1
 	}
 	switch {
 	case i > 0 && strings.HasPrefix(args[i-1].Arg, string(Topic)+"=") && !strings.Contains(arg.Arg, "="):
@@ -114,10 +157,49 @@ func (s *scanner) malformed(args []ast.DirectiveArg, i int, name string) (Key, i
 		s.report(arg.Pos, fmt.Sprintf("%q has no key", arg.Arg), "write key=value without blanks")
 	case strings.HasSuffix(arg.Arg, "="):
 		s.report(arg.Pos, fmt.Sprintf("unknown key %s, without a value", name), "the keys are "+strings.Join(keyNames(), ", "))
+	case strings.ContainsAny(arg.Arg, "(){}[]<>:"):
+		s.report(arg.Pos, fmt.Sprintf("%q is not key=value", arg.Arg), "settings are like topic=order.created maxRetries=5, without brackets and colons")
 	default:
 		s.report(arg.Pos, fmt.Sprintf("%q is not key=value", arg.Arg), fmt.Sprintf("write topic=%s if it is the topic", arg.Arg))
 	}
 	return "", 1
+}
+
+// isComment reports whether an argument begins a comment in one of the languages
+// that people know.
+func isComment(arg string) bool {
+	for _, sign := range []string{"//", "/*", "#", "--"} {
+		if arg == sign || strings.HasPrefix(arg, sign) && (sign != "--" || !strings.Contains(arg, "=")) {
+			return true
+		}
+	}
+	return arg == "-" || arg == "–" || arg == "—"
+}
+
+// bare are words that say by themselves which setting is meant.
+var bare = map[string]string{
+	"ordered": "ordered=true", "unordered": "ordered=false", "fifo": "ordered=true",
+	"latest": "offsetReset=latest", "earliest": "offsetReset=earliest",
+	"at-least-once": "delivery=at-least-once", "at-most-once": "delivery=at-most-once",
+	"pulse": "transport=pulse", "kafka": "transport=kafka",
+	"skip": "onInvalid=skip", "fail": "onInvalid=fail",
+	"retry": "maxRetries=3", "noretry": "maxRetries=0", "no-retry": "maxRetries=0",
+}
+
+// examples has a setting of each key.
+var examples = map[Key]string{
+	Topic: "order.created", BatchSize: "100", Ordered: "true", OffsetReset: "earliest", Delivery: "at-most-once",
+	MaxRetries: "5", RetryDelay: "30s", RetryBackoffMultiplier: "1.5", ConfigVersion: "1", ExecutionVersion: "2",
+	MaxConcurrency: "4", Transport: "pulse", OnInvalid: "skip",
+}
+
+// example shows how a key is set.
+func example(key Key) string {
+	value := examples[key]
+	if value == "" {
+		value = "VALUE"
+	}
+	return fmt.Sprintf("%s=%s", key, value)
 }
 
 // spread finds the value in "key = value", "key= value", "key =value", "key:

@@ -56,6 +56,8 @@ func (s *scanner) checkTopic(l *Listener, given map[Key]Setting, bad map[Key]boo
 	switch {
 	case strings.ContainsAny(topic, ",;"):
 		s.note(pos, fmt.Sprintf("%q is one topic", topic), "a listener has one topic: write a method for each")
+	case strings.ContainsAny(topic, "${}%"):
+		s.note(pos, fmt.Sprintf("%q is the name of one topic", topic), "nothing is filled in")
 	case strings.ContainsAny(topic, "*>#?"):
 		s.note(pos, fmt.Sprintf("%q is the name of one topic", topic), "topics have no wildcards")
 	}

@@ -18,8 +18,6 @@ func topicValue(s string) (any, *problem) {
 	switch r, invisible := hiddenRune(s); {
 	case !utf8.ValidString(s):
 		return nil, &problem{"topic is not valid UTF-8", "use text"}
-	case strings.HasSuffix(s, ",") || strings.HasSuffix(s, ";"):
-		return nil, &problem{fmt.Sprintf("topic %q ends with %q", s, s[len(s)-1:]), "settings are separated by spaces alone"}
 	case invisible:
 		return nil, &problem{fmt.Sprintf("topic %q contains the invisible character %U", s, r), "remove it, or write a plain blank if it separates settings"}
 	case strings.TrimSpace(s) != s || strings.ContainsFunc(s, unicode.IsControl):
@@ -56,6 +54,7 @@ var otherWords = map[string]string{
 	"first": "earliest", "beginning": "earliest", "begin": "earliest", "start": "earliest", "oldest": "earliest",
 	"last": "latest", "end": "latest", "now": "latest", "new": "latest", "newest": "latest", "none": "latest",
 	"mongo": "pulse", "mongodb": "pulse", "all": "both",
+	"pulse,kafka": "both", "kafka,pulse": "both", "pulse+kafka": "both", "kafka+pulse": "both",
 	"ignore": "skip", "drop": "skip", "error": "fail",
 }
 
@@ -80,9 +79,9 @@ func integer(least int) func(string) (any, *problem) {
 		n, err := strconv.Atoi(s)
 		switch {
 		case err != nil && isNumber(s):
-			return nil, &problem{fmt.Sprintf("want an integer from %d to %d, got %s", least, maxInt, s), ""}
+			return nil, &problem{fmt.Sprintf("want an integer from %d to %d, got %s", least, maxInt, s), digits(s)}
 		case err != nil:
-			return nil, &problem{fmt.Sprintf("want an integer, got %q", s), ""}
+			return nil, &problem{fmt.Sprintf("want an integer, got %q", s), digits(s)}
 		case n < least:
 			return nil, &problem{fmt.Sprintf("want at least %d, got %d", least, n), ""}
 		case n > maxInt:
@@ -90,6 +89,14 @@ func integer(least int) func(string) (any, *problem) {
 		}
 		return n, nil
 	}
+}
+
+// digits is the fix for a number that is written as in Go or with separators.
+func digits(s string) string {
+	if n, err := strconv.ParseInt(strings.NewReplacer(",", "", "'", "").Replace(s), 0, 32); err == nil {
+		return fmt.Sprintf("write %d", n)
+	}
+	return ""
 }
 
 func isNumber(s string) bool {
@@ -115,7 +122,11 @@ func multiplier(s string) (any, *problem) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case err != nil:
-		return nil, &problem{fmt.Sprintf("want a number, got %q", s), "write it like 1.5"}
+		fix := "write it like 1.5"
+		if comma := strings.Replace(s, ",", ".", 1); isNumber(comma) {
+			fix = "write " + comma
+		}
+		return nil, &problem{fmt.Sprintf("want a number, got %q", s), fix}
 	case math.IsNaN(f) || math.IsInf(f, 0) || f <= 0:
 		return nil, &problem{fmt.Sprintf("want a finite number above 0, got %s", s), "1 keeps the delay constant"}
 	}
