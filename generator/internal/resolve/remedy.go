@@ -22,3 +22,17 @@ func remedy(message string) string {
 	}
 	return mustCompile
 }
+
+// dotImport reports names of the package that a dot import brings too, if there
+// are any: every method of such a type is then one of the other package's type,
+// and what the type checker says about the methods leads nowhere.
+func (r *resolver) dotImport() bool {
+	found := false
+	for _, e := range r.pkg.TypeErrors {
+		if strings.Contains(e.Msg, "already declared through dot-import") {
+			r.problems.Add(e.Fset.Position(e.Pos), e.Msg, remedy(e.Msg))
+			found = true
+		}
+	}
+	return found
+}

@@ -37,6 +37,9 @@ func (r *resolver) method(l directive.Listener) *method {
 		return nil
 	}
 	if errs := r.set.TypeErrorsIn(decl.Pos(), decl.Type.End()); len(errs) > 0 {
+		if r.dotImport() {
+			return nil
+		}
 		for _, e := range errs {
 			r.problems.Add(e.Pos, e.Message, remedy(e.Message))
 		}
