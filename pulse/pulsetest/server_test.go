@@ -113,19 +113,6 @@ func TestProxy_FailsAsItIsTold(t *testing.T) {
 	is.NoErr(other.Disconnect(t.Context()))
 }
 
-func TestProxy_KeepsTheRestOfTheConnectionString(t *testing.T) {
-	t.Parallel()
-	for _, c := range [][2]string{
-		{"mongodb://a:1", "mongodb://proxy:9/?directConnection=true"},
-		{"mongodb://a:1/", "mongodb://proxy:9/?directConnection=true"},
-		{"mongodb://a:1,b:2/db?replicaSet=rs", "mongodb://proxy:9/db?replicaSet=rs&directConnection=true"},
-		{"mongodb://u:p%40@a:1/?authSource=admin", "mongodb://u:p%40@proxy:9/?authSource=admin&directConnection=true"},
-		{"mongodb://a?appName=x@y", "mongodb://proxy:9/?appName=x@y&directConnection=true"},
-	} {
-		is.New(t).Equal(throughProxy(c[0], "proxy:9"), c[1])
-	}
-}
-
 func TestFailPoint_FailsOneApplicationOnly(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
