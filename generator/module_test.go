@@ -90,6 +90,22 @@ func (m *module) write(name, content string) {
 	}
 }
 
+// files returns the content of every file in the module.
+func (m *module) files() map[string]string {
+	m.t.Helper()
+	out := make(map[string]string)
+	err := filepath.WalkDir(m.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out[path] = m.read(path)
+		}
+		return err
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return out
+}
+
 // run runs the go command in the module and returns what it prints.
 func (m *module) run(args ...string) (string, error) {
 	cmd := exec.Command("go", args...)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/tools/go/types/typeutil"
+
 	"github.com/orionjs/orion-go/generator/internal/directive"
 	"github.com/orionjs/orion-go/generator/internal/resolve"
 )
@@ -18,7 +20,7 @@ const about = "Written by echoesgen. Payloads are described in their JSON form, 
 
 // describe builds the document.
 func describe(info Info, pkgs []*resolve.Package) object {
-	s := newSchemas()
+	s := &schemas{}
 	for _, p := range pkgs {
 		for _, service := range p.Services {
 			for _, l := range service.Listeners {
@@ -62,8 +64,8 @@ type channel struct {
 	id, topic string
 	// messages are the payloads that listeners read from the topic, by name.
 	messages object
-	// payloads has the key of each message's payload.
-	payloads map[string]string
+	// payloads has the name of the message with each payload.
+	payloads typeutil.Map
 }
 
 // unsafe matches what a key of the document should not contain.
@@ -76,7 +78,7 @@ func (c *channels) channel(topic string) *channel {
 	}
 	id := unique(unsafe.ReplaceAllString(topic, "_"), func(id string) bool { return c.taken[id] })
 	c.ids[topic], c.taken[id] = id, true
-	out := &channel{id: id, topic: topic, messages: object{}, payloads: make(map[string]string)}
+	out := &channel{id: id, topic: topic, messages: object{}}
 	c.list = append(c.list, out)
 	return out
 }
@@ -120,12 +122,11 @@ func (c *channels) operation(l *resolve.Listener) object {
 // message adds the payload of a listener to a channel, once for each type. What
 // is on the wire is the payload under the key params.
 func (c *channels) message(x *channel, t *resolve.Type) string {
-	key := typeKey(t)
-	if name, ok := x.payloads[key]; ok {
+	if name, ok := x.payloads.At(t.Go).(string); ok {
 		return name
 	}
 	name := unique(unsafe.ReplaceAllString(shortName(t.Go), "_"), x.messages.has)
-	x.payloads[key] = name
+	x.payloads.Set(t.Go, name)
 	x.messages.set(name, object{
 		{"name", x.topic},
 		{"payload", object{

@@ -13,7 +13,7 @@ import (
 // schema describes a type where it is used: a component by a reference.
 func (s *schemas) schema(t *resolve.Type) object {
 	if isComponent(t) {
-		if c := s.byKey[typeKey(t)]; c != nil {
+		if c := s.component(t); c != nil {
 			return reference("components", "schemas", c.name)
 		}
 	}

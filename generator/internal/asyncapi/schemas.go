@@ -7,14 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/types/typeutil"
+
 	"github.com/orionjs/orion-go/generator/internal/resolve"
 )
 
 // schemas collects the types that get a schema of their own: structs, lists and
 // maps with a name, which can contain themselves, and enumerations.
 type schemas struct {
-	list  []*component
-	byKey map[string]*component
+	list []*component
+	// plain and enums have the *component of each type; the same type may be used
+	// with and without the constraint to its constants.
+	plain, enums typeutil.Map
 }
 
 type component struct {
@@ -22,15 +26,18 @@ type component struct {
 	t    *resolve.Type
 }
 
-func newSchemas() *schemas { return &schemas{byKey: make(map[string]*component)} }
-
-// typeKey tells types apart, in whatever package they were resolved.
-func typeKey(t *resolve.Type) string {
-	key := types.TypeString(t.Go, nil)
+// components is where a type's component is kept.
+func (s *schemas) components(t *resolve.Type) *typeutil.Map {
 	if t.Func != nil && t.Func.Known != nil {
-		key += " enum" // the same type may be used without the constraint
+		return &s.enums
 	}
-	return key
+	return &s.plain
+}
+
+// component returns the component of a type, nil if it has none.
+func (s *schemas) component(t *resolve.Type) *component {
+	c, _ := s.components(t).At(t.Go).(*component)
+	return c
 }
 
 // content is how a type is decoded, in its function or without one.
@@ -59,12 +66,11 @@ func (s *schemas) collect(t *resolve.Type) {
 		return
 	}
 	if isComponent(t) {
-		key := typeKey(t)
-		if s.byKey[key] != nil {
+		if s.component(t) != nil {
 			return
 		}
 		c := &component{t: t}
-		s.byKey[key] = c
+		s.components(t).Set(t.Go, c)
 		s.list = append(s.list, c)
 	}
 	in := content(t)
@@ -80,7 +86,8 @@ func (s *schemas) collect(t *resolve.Type) {
 // nameComponents gives each component its type's name, with the package in front
 // where two would have the same.
 func (s *schemas) nameComponents() {
-	slices.SortFunc(s.list, func(a, b *component) int { return cmp.Compare(typeKey(a.t), typeKey(b.t)) })
+	path := func(c *component) string { return types.TypeString(types.Unalias(c.t.Go), nil) }
+	slices.SortStableFunc(s.list, func(a, b *component) int { return cmp.Compare(path(a), path(b)) })
 	count := make(map[string]int)
 	for _, c := range s.list {
 		count[shortName(c.t.Go)]++
