@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	// Tests mostly wait, for leases and for the server: more of them may run at once than there are cores. A
 	// -parallel flag on the command line wins, since it is read later.
 	_ = flag.Set("test.parallel", "8")
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(withChaos{m})
 }
 
 // order is the payload of most tests.

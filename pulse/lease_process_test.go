@@ -18,7 +18,7 @@ import (
 func TestLease_4_1_FrozenProcessChangesNothingWhenItWakes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	db := pulsetest.Database(t)
+	db := chaosDatabase(t)
 	ids := backlog(t, db, 1)
 	first := startProcess(t, consumer{Database: db.Name(), Workers: 1, MaxRetries: 3, HangAfter: 1})
 	first.waitLine("run ")

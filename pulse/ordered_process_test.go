@@ -18,7 +18,6 @@ import (
 
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
-	"github.com/orionjs/orion-go/pulse/pulsetest/mongoserver"
 )
 
 // holder returns the process that holds the order, or nil.
@@ -92,29 +91,14 @@ func runsInOrder(t *testing.T, db *mongo.Database, n int) {
 	t.Logf("%d events, %d runs", n, len(runs))
 }
 
-// impatientServer is a server that aborts the open transaction of a dead client after seconds. By default that
-// takes a minute, and what the transaction had written cannot be changed before: a process that is killed
-// between an outcome's write and its commit holds up its topic for that long, and a test with it.
-func impatientServer(t *testing.T) (uri string, db *mongo.Database) {
-	t.Helper()
-	is := is.New(t)
-	pulsetest.URI(t) // skips under -short
-	server, err := mongoserver.Start(t.Context(), mongoserver.Options{})
-	is.NoErr(err)
-	t.Cleanup(func() { is.NoErr(server.Stop()) })
-	client := pulsetest.Client(t, func(opts *options.ClientOptions) { opts.ApplyURI(server.URI()) })
-	is.NoErr(client.Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 3}}).Err())
-	return server.URI(), client.Database("chaos")
-}
-
 // Three processes, of which the one that holds the order is killed, or frozen for longer than its lease, in
 // the middle of its work, again and again, while one run of a hundred fails.
 func TestOrdered_4_9_ProcessesKilledAndFrozen(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	const rounds, each = 4, 300
-	uri, db := impatientServer(t)
-	c := consumer{URI: uri, Database: db.Name(), Workers: 2, MaxRetries: 50, Ordered: true, FailOneIn: 100, Lease: 2 * time.Second}
+	db := chaosDatabase(t)
+	c := consumer{Database: db.Name(), Workers: 2, MaxRetries: 50, Ordered: true, FailOneIn: 100, Lease: 2 * time.Second}
 	var processes []*process
 	for range 3 {
 		processes = append(processes, startProcess(t, c))
@@ -179,7 +163,7 @@ func TestOrdered_4_9_UnstartedClaimsOfAKilledProcessCostNothing(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			const n, at = 60, 31
-			db := pulsetest.Database(t)
+			db := chaosDatabase(t)
 			backlog(t, db, n)
 			c.Database, c.Workers, c.Lease, c.HangAfter = db.Name(), 1, 2*time.Second, at
 			first := startProcess(t, c)

@@ -62,6 +62,10 @@ type consumer struct {
 	HangAfter     int
 	CountRetries  bool
 	StoreThenHang bool
+	// DieAfter makes the process kill itself in that call, when it has stored the run; 0: never.
+	DieAfter int
+	// Idle makes runs store nothing: then handlers are fast, however busy the machine is.
+	Idle bool
 }
 
 func init() {
@@ -171,6 +175,9 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	if hangs && !h.StoreThenHang {
 		<-h.released
 	}
+	if h.Idle {
+		return nil
+	}
 	docs := make([]bson.D, len(events))
 	for i, e := range events {
 		docs[i] = bson.D{
@@ -189,6 +196,9 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	}
 	if hangs {
 		<-h.released
+	}
+	if h.DieAfter > 0 && calls >= int64(h.DieAfter) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
 	if h.FailOneIn > 0 && rand.IntN(h.FailOneIn) == 0 {
 		return errors.New("by chance")
@@ -214,7 +224,7 @@ func startProcess(t *testing.T, c consumer) *process {
 	t.Helper()
 	is := is.New(t)
 	if c.URI == "" {
-		c.URI = pulsetest.URI(t)
+		c.URI = chaosURI(t)
 	}
 	if c.Lease == 0 {
 		c.Lease = 3 * time.Second

@@ -161,6 +161,7 @@ func (o *orderedTopic) contendOver(t *testing.T, configure func(*options.ClientO
 	c.Store = store.New(client.Database(o.db.Name()), "p")
 	is.NoErr(c.Store.Detect(t.Context()))
 	c.Report = func(err error) { c.reports.Add(err) }
+	c.Lease = time.Hour // nothing ends by itself
 	c.lane = addLane(c.Pool, "t", 1, 3, time.Millisecond)
 	c.adopt(3, store.AtLeastOnce)
 	c.lane.receiver.SubscriptionID = "sub"
@@ -196,6 +197,18 @@ func (o *orderedTopic) contendOver(t *testing.T, configure func(*options.ClientO
 		c.disarm(c.lane)
 	})
 	return c
+}
+
+// seen is what a contender holds at the moment.
+type seen struct {
+	token              string
+	held, buffer, dues int
+}
+
+func (c *contender) look() seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return seen{c.lane.order.token, len(c.held), len(c.lane.buffer), len(c.lane.v1().dues)}
 }
 
 func (c *contender) adopt(retries int, mode string) {

@@ -30,9 +30,7 @@ func TestOrder_4_9_OnlyTheHolderClaims(t *testing.T) {
 	is.True(held)
 	is.True(!other.step(t))
 	is.Equal(o.state(t), "free free free")
-	other.mu.Lock()
-	is.Equal(len(other.lane.v1().dues), 1) // it looks again when the lease is over
-	other.mu.Unlock()
+	is.Equal(other.look().dues, 1) // it looks again when the lease is over
 	holder.steps(t, o, "success success success")
 	is.Equal(other.calls.Len(), 0)
 }
@@ -127,10 +125,7 @@ func TestOrder_4_9_NothingStartsBehindTheLocalDeadline(t *testing.T) {
 			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
 			is.Equal(c.calls.Len(), 0)
 			is.Equal(o.state(t), "started claimed claimed") // as they were: whoever takes over decides
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			is.Equal(c.lane.order.token, "") // the order is given up with them
-			is.Equal(len(c.held)+len(c.lane.buffer), 0)
+			is.Equal(c.look(), seen{dues: 1})               // the order is given up with them
 		})
 	}
 }
@@ -157,10 +152,7 @@ func TestOrder_4_9_DeadlineEndsTheWindow(t *testing.T) {
 	is.Equal(c.settler.waitEmpty(t.Context()), 0)
 	is.Equal(c.calls.Values(), []string{"e0", "e1"})
 	is.True(!strings.Contains(o.state(t), "success success")) // the first may have been stored before
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	is.Equal(c.lane.order.token, "")
-	is.Equal(len(c.held)+len(c.lane.buffer), 0)
+	is.Equal(c.look(), seen{dues: 1})
 }
 
 // One outcome finds its lease gone: the whole order is lost, nothing of the window is stored, and who runs is
@@ -181,10 +173,7 @@ func TestOrder_4_9_OneLostOutcomeLosesTheOrder(t *testing.T) {
 	for _, err := range c.reports.Wait(t, 1) {
 		is.True(errors.Is(err, delivery.ErrLockLost))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	is.Equal(c.lane.order.token, "")
-	is.Equal(len(c.held)+len(c.lane.buffer), 0)
+	is.Equal(c.look(), seen{dues: 1})
 }
 
 // The holder dies in the middle of a window: what it had stored stays, the running event pays an attempt, what
@@ -295,11 +284,9 @@ func TestOrder_4_9_NewHolderWaitsForLocksThatHold(t *testing.T) {
 	next := o.contend(t)
 	is.True(!next.step(t))
 	is.Equal(o.state(t), "started claimed claimed")
-	next.mu.Lock()
-	is.True(next.lane.order.token != "")
-	is.Equal(len(next.lane.v1().dues), 1) // the time at which they end
-	next.mu.Unlock()
-	before.hold["e0"] <- nil // in time: its outcome counts, and goes on with what it had claimed
+	is.True(next.look().token != "")
+	is.Equal(next.look().dues, 1) // the time at which they end
+	before.hold["e0"] <- nil      // in time: its outcome counts, and goes on with what it had claimed
 	o.becomes(t, times("success", 3))
 	is.Equal(next.calls.Len(), 0)
 }
