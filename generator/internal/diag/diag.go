@@ -76,6 +76,11 @@ func (l *List) Add(pos token.Position, message, fix string) {
 	l.items = append(l.items, e)
 }
 
+// OnLine reports whether a problem was recorded on the line of a place.
+func (l *List) OnLine(pos token.Position) bool {
+	return slices.ContainsFunc(l.items, func(e entry) bool { return e.file == pos.Filename && e.line == pos.Line })
+}
+
 // Len returns the number of problems recorded so far.
 func (l *List) Len() int { return len(l.items) }
 

@@ -55,7 +55,7 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 		}
 		if plain := strings.TrimLeft(value, "="); plain != value && plain != "" {
 			bad[Key(name)] = true
-			s.report(arg.Pos, name+" is followed by more than one =", fmt.Sprintf("write %s=%s", name, plain))
+			s.report(arg.Pos, name+" is followed by more than one =", fmt.Sprintf("write %s=%s", name, strings.Trim(plain, "\"'`")))
 			continue
 		}
 		if plain := strings.TrimRight(value, ",;"); plain != value && plain != "" {
@@ -140,6 +140,14 @@ func (s *scanner) malformed(args []ast.DirectiveArg, i int, name string) (Key, i
 		}
 		return k.key, used
 	}
+	if key, ok := nearestKey(strings.TrimLeft(arg.Arg, "-")); ok && strings.HasPrefix(arg.Arg, "-") {
+		fix, used := "write "+example(key), 1
+		if i+1 < len(args) && !strings.Contains(args[i+1].Arg, "=") {
+			fix, used = fmt.Sprintf("write %s=%s", key, args[i+1].Arg), 2
+		}
+		s.report(arg.Pos, fmt.Sprintf("%q is not key=value", arg.Arg), fix)
+		return key, used
+	}
 	plain := strings.Trim(arg.Arg, "!,;()[]{}<>\"'`")
 	if setting, ok := bare[strings.ToLower(plain)]; ok {
 		if arg.Arg == "!"+string(Ordered) {
@@ -168,12 +176,12 @@ func (s *scanner) malformed(args []ast.DirectiveArg, i int, name string) (Key, i
 // isComment reports whether an argument begins a comment in one of the languages
 // that people know.
 func isComment(arg string) bool {
-	for _, sign := range []string{"//", "/*", "#", "--"} {
-		if arg == sign || strings.HasPrefix(arg, sign) && (sign != "--" || !strings.Contains(arg, "=")) {
+	for _, sign := range []string{"//", "/*", "#"} {
+		if strings.HasPrefix(arg, sign) {
 			return true
 		}
 	}
-	return arg == "-" || arg == "–" || arg == "—"
+	return arg == "-" || arg == "--" || arg == "–" || arg == "—"
 }
 
 // bare are words that say by themselves which setting is meant.

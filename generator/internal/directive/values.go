@@ -91,10 +91,19 @@ func integer(least int) func(string) (any, *problem) {
 	}
 }
 
-// digits is the fix for a number that is written as in Go or with separators.
+// digits is the fix for a number that is written as in Go, with separators or as
+// a word.
 func digits(s string) string {
-	if n, err := strconv.ParseInt(strings.NewReplacer(",", "", "'", "").Replace(s), 0, 32); err == nil {
+	switch strings.ToLower(s) {
+	case "unlimited", "infinite", "infinity", "inf", "forever", "max":
+		return fmt.Sprintf("nothing is unlimited: the largest number is %d", maxInt)
+	}
+	plain := strings.NewReplacer(",", "", "'", "").Replace(s)
+	if n, err := strconv.ParseInt(plain, 0, 32); err == nil && n >= 0 && fmt.Sprint(n) != s {
 		return fmt.Sprintf("write %d", n)
+	}
+	if f, err := strconv.ParseFloat(plain, 64); err == nil && f == math.Trunc(f) && f >= 0 && f <= maxInt {
+		return fmt.Sprintf("write %d", int(f))
 	}
 	return ""
 }

@@ -206,7 +206,13 @@ func (c Config) newPackage(p *packages.Package) *Package {
 		if pos.Filename == "" {
 			pos = placeOf(p, e)
 		}
-		out.problems = append(out.problems, problem{pos, message(e), fix(e)})
+		// What follows a syntax error on its line is mostly because of it.
+		again := e.Kind == packages.ParseError && slices.ContainsFunc(out.problems, func(x problem) bool {
+			return x.pos.Filename == pos.Filename && x.pos.Line == pos.Line
+		})
+		if !again {
+			out.problems = append(out.problems, problem{pos, message(e), fix(e)})
+		}
 	}
 	if p.Dir == "" {
 		return out

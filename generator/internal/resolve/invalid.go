@@ -18,7 +18,7 @@ const mustCompile = "what a listener takes has to compile before anything is gen
 func (r *resolver) invalid(node ast.Node, what string) {
 	if errs := r.set.TypeErrorsIn(node.Pos(), node.End()); len(errs) > 0 {
 		for _, e := range errs {
-			r.problems.Add(e.Pos, e.Message, remedy(e.Message))
+			r.problems.Add(e.Pos, e.Message, r.remedy(e.Message))
 		}
 		return
 	}
@@ -37,11 +37,12 @@ func (r *resolver) invalidField(field *types.Var, declared ...token.Pos) {
 	found := false
 	for _, pos := range declared {
 		for _, e := range r.set.TypeErrorsOnLine(r.at(pos)) {
-			r.problems.Add(e.Pos, e.Message, remedy(e.Message))
+			r.problems.Add(e.Pos, e.Message, r.remedy(e.Message))
 			found = true
 		}
 	}
-	if !found && !r.imports() {
+	// A syntax error there has been told.
+	if !found && !r.problems.OnLine(r.where(field)) && !r.imports() {
 		r.problems.Add(r.where(field), fmt.Sprintf("the type of %s cannot be resolved", r.pathString()), mustCompile)
 	}
 }

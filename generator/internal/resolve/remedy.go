@@ -1,6 +1,14 @@
 package resolve
 
-import "strings"
+import (
+	"fmt"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/orionjs/orion-go/generator/internal/diag"
+)
 
 // remedies are what to do about complaints of the type checker that have to do
 // with listeners. The others speak for themselves.
@@ -8,19 +16,57 @@ var remedies = []struct{ part, fix string }{
 	{"cannot define new methods on non-local type", "a service is a type of its own package: declare it there, under a name that no dot import has"},
 	{"invalid receiver type", "a service is a type of its own package, or a pointer to one, and no interface"},
 	{"already declared through dot-import", "give one of them another name, or import echoes without the dot"},
+	{"already declared at", "rename one of them"},
+	{"not exported by package", "use an exported type, or an exported alias of it"},
 	{"cannot use generic type", "write the type arguments, as in echoes.Item[Order]"},
 	{"method must have no type parameters", "write a method for each payload type"},
-	{"missing function body", "give the method a body"},
 }
 
 // remedy is the way out of what the type checker says.
-func remedy(message string) string {
-	for _, r := range remedies {
-		if strings.Contains(message, r.part) {
-			return r.fix
+func (r *resolver) remedy(message string) string {
+	for _, known := range remedies {
+		if strings.Contains(message, known.part) {
+			return known.fix
+		}
+	}
+	if m := undefined.FindStringSubmatch(message); m != nil {
+		if near, ok := r.near(m[1], m[2]); ok {
+			return fmt.Sprintf("did you mean %s?", near)
 		}
 	}
 	return mustCompile
+}
+
+// undefined matches what the type checker says of a name that is not there.
+var undefined = regexp.MustCompile(`^undefined: (?:(\w+)\.)?(\w+)$`)
+
+// near returns the type or the import that a name is a slip of.
+func (r *resolver) near(pkg, name string) (string, bool) {
+	scope, prefix := r.pkg.Types.Scope(), ""
+	var candidates []string
+	if pkg != "" {
+		scope, prefix = nil, pkg+"."
+		for _, imported := range r.pkg.Types.Imports() {
+			if imported.Name() == pkg {
+				scope = imported.Scope()
+			}
+		}
+	} else {
+		for imported := range r.pkg.Imported() {
+			candidates = append(candidates, imported)
+		}
+	}
+	if scope == nil {
+		return "", false
+	}
+	for _, other := range scope.Names() {
+		if t, ok := scope.Lookup(other).(*types.TypeName); ok && (pkg == "" || t.Exported()) {
+			candidates = append(candidates, other)
+		}
+	}
+	slices.Sort(candidates)
+	near, ok := diag.Nearest(name, candidates)
+	return prefix + near, ok
 }
 
 // dotImport reports names of the package that a dot import brings too, if there
@@ -30,7 +76,7 @@ func (r *resolver) dotImport() bool {
 	found := false
 	for _, e := range r.pkg.TypeErrors {
 		if strings.Contains(e.Msg, "already declared through dot-import") {
-			r.problems.Add(e.Fset.Position(e.Pos), e.Msg, remedy(e.Msg))
+			r.problems.Add(e.Fset.Position(e.Pos), e.Msg, r.remedy(e.Msg))
 			found = true
 		}
 	}

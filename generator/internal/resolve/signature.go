@@ -41,7 +41,7 @@ func (r *resolver) method(l directive.Listener) *method {
 			return nil
 		}
 		for _, e := range errs {
-			r.problems.Add(e.Pos, e.Message, remedy(e.Message))
+			r.problems.Add(e.Pos, e.Message, r.remedy(e.Message))
 		}
 		return nil
 	}
