@@ -54,7 +54,7 @@ type Encoder struct {
 	err *EncodeError
 
 	depth   int
-	minSize bool
+	minSize int      // how many fields around ask for it
 	keys    []string // of the maps being written, each sorted
 }
 
@@ -172,12 +172,14 @@ func (e *Encoder) Required(there bool) {
 	}
 }
 
-// MinSize turns the smallest size for integers on or off, and returns what it was
-// before.
-func (e *Encoder) MinSize(on bool) bool {
-	before := e.minSize
-	e.minSize = on
-	return before
+// MinSize begins (true) or ends a value that has the tag option minsize: in all of
+// it integers take the smallest size.
+func (e *Encoder) MinSize(begin bool) {
+	if begin {
+		e.minSize++
+	} else {
+		e.minSize--
+	}
 }
 
 // Validate calls v.Validate when everything was encoded so far, and makes its

@@ -20,7 +20,7 @@ func (e *Encoder) JSONNumber(p *json.Number) {
 		return
 	}
 	if n, err := p.Int64(); err == nil {
-		e.integer(n, e.minSize)
+		e.integer(n, e.minSize > 0)
 		return
 	}
 	dec, err := bson.ParseDecimal128(p.String())

@@ -71,7 +71,7 @@ func (e *Encoder) Int16(p *int16) { e.int32(int32(*p)) }
 func (e *Encoder) Int32(p *int32) { e.int32(*p) }
 
 // Int64 writes an int64.
-func (e *Encoder) Int64(p *int64) { e.integer(*p, e.minSize) }
+func (e *Encoder) Int64(p *int64) { e.integer(*p, e.minSize > 0) }
 
 // Uint8 writes an int32.
 func (e *Encoder) Uint8(p *uint8) { e.int32(int32(*p)) }
@@ -80,7 +80,7 @@ func (e *Encoder) Uint8(p *uint8) { e.int32(int32(*p)) }
 func (e *Encoder) Uint16(p *uint16) { e.int32(int32(*p)) }
 
 // Uint32 writes an int64.
-func (e *Encoder) Uint32(p *uint32) { e.integer(int64(*p), e.minSize) }
+func (e *Encoder) Uint32(p *uint32) { e.integer(int64(*p), e.minSize > 0) }
 
 // Uint writes an int64. A value above that is a problem.
 func (e *Encoder) Uint(p *uint) { e.uint64(uint64(*p)) }
@@ -93,7 +93,7 @@ func (e *Encoder) uint64(v uint64) {
 		e.failf(strconv.FormatUint(v, 10), " is more than an int64 holds, the largest integer of BSON: use bson.Decimal128")
 		return
 	}
-	e.integer(int64(v), e.minSize)
+	e.integer(int64(v), e.minSize > 0)
 }
 
 // integer writes an int64, or an int32 if that is allowed and enough.
@@ -123,7 +123,7 @@ func (e *Encoder) double(v float64) {
 }
 
 // Duration writes its nanoseconds as an int64.
-func (e *Encoder) Duration(p *time.Duration) { e.integer(int64(*p), e.minSize) }
+func (e *Encoder) Duration(p *time.Duration) { e.integer(int64(*p), e.minSize > 0) }
 
 // Time writes a date, which has milliseconds. A year outside of 0 to 9999, which
 // the text form of dates cannot write, is a problem.

@@ -212,29 +212,32 @@ func read(cfg Config) (*run, error) {
 		return nil, err
 	}
 	r.set = set
+	var models []*resolve.Package
 	for _, p := range set.Packages {
-		listeners := r.scan(p)
+		listeners, topics := r.scan(p)
 		r.listeners += len(listeners)
 		out := &pkg{Package: p}
 		r.packages = append(r.packages, out)
-		if p.Old.Foreign && (len(listeners) > 0 || p.Broken) {
+		something := len(listeners)+len(topics) > 0
+		if p.Old.Foreign && (something || p.Broken) {
 			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", cfg.Output), "rename it, or delete it")
 		}
 		if p.Old.Err != nil {
 			return nil, fmt.Errorf("reading the generated file: %w", p.Old.Err)
 		}
-		if len(listeners) > 0 && !p.Broken && p.Types != nil && p.TypesInfo != nil {
-			out.model = resolve.Resolve(set, p, listeners, &r.problems)
+		if something && !p.Broken && p.Types != nil && p.TypesInfo != nil {
+			out.model = resolve.Resolve(set, p, listeners, topics, &r.problems)
+			models = append(models, out.model)
 			r.notes.Append(&out.model.Notes)
 		}
 	}
+	resolve.Mismatches(models, &r.notes)
 	return r, nil
 }
 
-// scan finds the listeners of a package, and directives in files where they have
-// no effect.
-func (r *run) scan(p *load.Package) []directive.Listener {
-	var out []directive.Listener
+// scan finds the listeners of a package and its types with a topic, and directives
+// in files where they have no effect.
+func (r *run) scan(p *load.Package) (listeners []directive.Listener, topics []directive.TypeTopic) {
 	for _, syntax := range p.Syntax {
 		if p.Unparsed[p.FileOf(syntax)] {
 			continue // where a comment stands in it is anybody's guess
@@ -244,7 +247,8 @@ func (r *run) scan(p *load.Package) []directive.Listener {
 			file.Ineffective = fmt.Sprintf("%s limits the file to certain builds, and generated code is part of all", c)
 			file.Fix = "move the method to a file without build constraints"
 		}
-		out = append(out, directive.Scan(file, &r.problems)...)
+		listeners = append(listeners, directive.Scan(file, &r.problems)...)
+		topics = append(topics, directive.Topics(file, &r.problems)...)
 	}
 	for _, x := range p.Excluded {
 		file := directive.File{
@@ -256,8 +260,9 @@ func (r *run) scan(p *load.Package) []directive.Listener {
 			file.Ineffective, file.Fix = "the service is not complete in a test file", "move the method out of the test file"
 		}
 		directive.Scan(file, &r.problems)
+		directive.Topics(file, &r.problems)
 	}
-	return out
+	return listeners, topics
 }
 
 // files are the generated file as it should be, if there should be one or is one,
@@ -265,7 +270,7 @@ func (r *run) scan(p *load.Package) []directive.Listener {
 func (p *pkg) files() ([]output.File, error) {
 	var out []output.File
 	f := output.File{Path: p.Generated}
-	none := p.model == nil || len(p.model.Services) == 0
+	none := p.model == nil || len(p.model.Services)+len(p.model.Topics) == 0
 	if none && p.Broken {
 		return nil, nil
 	}

@@ -3,6 +3,10 @@
 //	//echoes:event topic=order.created maxRetries=5
 //	//echoes:batch topic=invoice.created batchSize=100
 //
+// or give a type its topic:
+//
+//	//echoes:topic order.created
+//
 // It works on syntax alone. Whatever looks like a directive and is not one that
 // takes effect is a problem, because a listener that is silently not registered
 // loses events (spec 7.4).

@@ -40,6 +40,9 @@ func (s *scanner) recognize(c *ast.Comment, onMethod bool) (ast.Directive, Kind)
 	if d.Tool == tool && slices.Contains(names, d.Name) {
 		return d, Kind(d.Name)
 	}
+	if d.Tool == tool && d.Name == topicName {
+		return d, "" // of a type: see Topics
+	}
 	name, rest := d.Name, ""
 	if m := named.FindStringSubmatch(d.Name); m != nil {
 		name, rest = m[1], m[2]
@@ -51,7 +54,7 @@ func (s *scanner) recognize(c *ast.Comment, onMethod bool) (ast.Directive, Kind)
 	case d.Tool == tool && ok && rest != "" && isSettings:
 		s.report(c.Pos(), message, "only blanks separate: "+written(near, args))
 	case d.Tool == tool && !ok:
-		s.report(c.Pos(), message, "there are //echoes:event and //echoes:batch")
+		s.report(c.Pos(), message, "there are //echoes:event and //echoes:batch, and //echoes:topic for a type")
 	case ok && resemblesTool(d.Tool):
 		s.report(c.Pos(), message, fmt.Sprintf("did you mean //%s:%s?", tool, near))
 	}
@@ -66,12 +69,13 @@ func resemblesTool(word string) bool {
 
 // meant returns the directive name that a word is, or nearly is.
 func meant(word string) (string, bool) {
-	for _, name := range names {
+	all := append([]string{topicName}, names...)
+	for _, name := range all {
 		if strings.EqualFold(word, name) {
 			return name, true
 		}
 	}
-	return diag.Nearest(word, names)
+	return diag.Nearest(word, all)
 }
 
 // reportSlips reports a comment that was meant as a directive, and lines of a

@@ -116,7 +116,7 @@ func (e *emitter) function(f *resolve.Func) jen.Code {
 		body = []jen.Code{jen.If(jen.Op("!").Add(e.echoes("TryText")).Call(jen.Id(e.local.dec), jen.Id(e.local.ptr))).Block(body...)}
 	}
 	if f.Known != nil {
-		body = append(body, e.known(f.Known))
+		body = append(body, e.known(f.Known, e.d))
 	}
 	if f.Validate {
 		body = append(body, e.d("Validate", jen.Id(e.local.ptr)))
@@ -139,7 +139,7 @@ func (e *emitter) selfDecoding(t types.Type, call *jen.Statement) []jen.Code {
 }
 
 // known refuses values that are no constants of the type.
-func (e *emitter) known(constants []resolve.Constant) jen.Code {
+func (e *emitter) known(constants []resolve.Constant, call caller) jen.Code {
 	var cases []jen.Code
 	var names []string
 	for _, c := range constants {
@@ -152,6 +152,6 @@ func (e *emitter) known(constants []resolve.Constant) jen.Code {
 	}
 	return jen.Switch(jen.Op("*").Id(e.local.ptr)).Block(
 		jen.Case(cases...),
-		jen.Default().Block(e.d("NotOneOf", jen.Lit(strings.Join(names, ", ")))),
+		jen.Default().Block(call("NotOneOf", jen.Lit(strings.Join(names, ", ")))),
 	)
 }

@@ -47,7 +47,7 @@ func (e *emitter) structBody(t *resolve.Type) []jen.Code {
 	}
 	out = append(out, required.check()...)
 	for _, path := range t.Validate {
-		out = append(out, e.validatePart(path))
+		out = append(out, e.validatePart(path, e.d))
 	}
 	return out
 }
@@ -88,11 +88,11 @@ func (e *emitter) restBody(rest *resolve.Field) []jen.Code {
 }
 
 // validatePart checks a part of a struct that is inlined.
-func (e *emitter) validatePart(path []resolve.Step) jen.Code {
+func (e *emitter) validatePart(path []resolve.Step, method caller) jen.Code {
 	part := field(e.local.ptr, path)
-	call := e.d("Validate", part.addr())
+	call := method("Validate", part.addr())
 	if path[len(path)-1].New != nil {
-		call = e.d("Validate", part.expr())
+		call = method("Validate", part.expr())
 	}
 	var guards []*jen.Statement
 	for i, step := range path {

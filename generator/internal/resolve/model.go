@@ -4,6 +4,7 @@
 package resolve
 
 import (
+	"go/token"
 	"go/types"
 
 	"github.com/orionjs/orion-go/generator/internal/diag"
@@ -17,8 +18,11 @@ const EchoesPath = "github.com/orionjs/orion-go/echoes"
 type Package struct {
 	Types    *types.Package
 	Services []*Service
-	// Funcs are the decode functions in the order of their first use.
-	Funcs []*Func
+	// Topics are the types with a topic, in the order of the source.
+	Topics []*Topic
+	// Funcs are the decode functions in the order of their first use, Encoders the
+	// types with an encode function.
+	Funcs, Encoders []*Func
 	// Guards are the struct types whose fields are written out once more, so that
 	// a field that was added, removed, renamed or retyped after the generation
 	// fails to compile.
@@ -28,6 +32,8 @@ type Package struct {
 	Declared map[string]bool
 	// Notes are methods that look as if they were called, and are not.
 	Notes diag.List
+
+	position func(token.Pos) token.Position
 }
 
 // Service is a type with listeners.
@@ -119,6 +125,9 @@ type Type struct {
 // Func is a decode function of its own.
 type Func struct {
 	Name string
+	// Encode is the name of the function that encodes the type, "" when none is
+	// needed.
+	Encode string
 	// Go is the type that it decodes.
 	Go types.Type
 	// Content is how the type is decoded inside the function.
@@ -153,6 +162,8 @@ type Field struct {
 	Path     []Step
 	Type     *Type
 	Required bool
+	// OmitEmpty and MinSize are options of the tag that concern encoding.
+	OmitEmpty, MinSize bool
 }
 
 // Step is one field on the way to a value.

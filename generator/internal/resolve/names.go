@@ -57,27 +57,35 @@ func camel(name string) string {
 	return string(out)
 }
 
-// nameFuncs names the decode functions: decodeOrder for Order. A type of another
+// nameFuncs names the functions: decodeOrder and encodeOrder for Order. A type of another
 // package gets its package's name in front, and any type a number behind, when
 // the short name is taken by another type or by the package itself. Types of the
 // package come first, so that theirs are the short names.
 func (r *resolver) nameFuncs() {
-	slices.SortFunc(r.out.Funcs, func(a, b *Func) int { return cmp.Compare(a.order, b.order) })
+	r.name("decode", r.out.Funcs, func(f *Func, name string) { f.Name = name })
+	r.name("encode", r.out.Encoders, func(f *Func, name string) { f.Encode = name })
+}
+
+func (r *resolver) name(verb string, funcs []*Func, set func(*Func, string)) {
+	slices.SortFunc(funcs, func(a, b *Func) int { return cmp.Compare(a.order, b.order) })
 	imported := r.pkg.Imported()
 	free := func(name string) bool { return !r.out.Declared[name] && !imported[name] }
 	for _, local := range []bool{true, false} {
-		for _, f := range r.out.Funcs {
+		for _, f := range funcs {
 			named, _ := types.Unalias(f.Go).(*types.Named)
 			if foreign := named != nil && named.Obj().Pkg() != r.pkg.Types; foreign == local {
 				continue
 			}
-			f.Name = r.funcName(f, named, free)
-			r.out.Declared[f.Name] = true
+			name := r.funcName(verb, f, named, free)
+			set(f, name)
+			r.out.Declared[name] = true
 		}
 	}
 }
 
-func (r *resolver) funcName(f *Func, named *types.Named, free func(string) bool) string {
+// funcName is the first name for a function of f that begins with verb and is
+// free.
+func (r *resolver) funcName(verb string, f *Func, named *types.Named, free func(string) bool) string {
 	base, pkg := "", ""
 	if named != nil {
 		base = typeWords(named)
@@ -93,13 +101,13 @@ func (r *resolver) funcName(f *Func, named *types.Named, free func(string) bool)
 	if f.Known != nil {
 		base += "Enum"
 	}
-	for _, name := range []string{"decode" + base, "decode" + pkg + base} {
+	for _, name := range []string{verb + base, verb + pkg + base} {
 		if free(name) {
 			return name
 		}
 	}
 	for i := 2; ; i++ {
-		if name := fmt.Sprintf("decode%s%s%d", pkg, base, i); free(name) {
+		if name := fmt.Sprintf("%s%s%s%d", verb, pkg, base, i); free(name) {
 			return name
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/orionjs/orion-go/generator/internal/load"
 )
 
-// Resolve builds the model of a package from its listeners, in the order of the
-// source. Problems are reported; the model is of no use then.
-func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, problems *diag.List) *Package {
+// Resolve builds the model of a package from its listeners and the types with a
+// topic, both in the order of the source. Problems are reported; the model is of no use then.
+func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, topics []directive.TypeTopic, problems *diag.List) *Package {
 	r := &resolver{
 		set: set, pkg: pkg, problems: problems,
 		out:      &Package{Types: pkg.Types, Declared: pkg.Declared()},
@@ -25,14 +25,19 @@ func Resolve(set *load.Set, pkg *load.Package, listeners []directive.Listener, p
 		topics:   make(map[*types.Named]map[string]token.Pos),
 		stored:   new(typeutil.Map), constraints: make(map[string]string),
 	}
+	r.out.position = r.at
 	r.checkPredeclared()
 	for _, l := range listeners {
 		r.add(l)
+	}
+	for _, t := range topics {
+		r.addTopic(t)
 	}
 	for _, s := range r.out.Services {
 		r.checkService(s)
 		r.embedded(s)
 	}
+	r.out.split()
 	r.nameFuncs()
 	return r.out
 }

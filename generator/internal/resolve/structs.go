@@ -68,7 +68,7 @@ func (r *resolver) fields(out *Type, s *types.Struct, prefix []Step, inlining []
 			r.misses++
 			continue
 		}
-		f := &Field{Key: tag.key, Type: t, Required: tag.required, Path: appendStep(prefix, step)}
+		f := &Field{Key: tag.key, Type: t, Required: tag.required, OmitEmpty: tag.omitEmpty, MinSize: tag.minSize, Path: appendStep(prefix, step)}
 		if !tag.named {
 			f.Also = spellings(v.Name(), tag.key)
 		}

@@ -16,6 +16,7 @@ type tag struct {
 	// given says that there is a bson or echoes tag, named that it has a name.
 	given, named           bool
 	skip, inline, required bool
+	omitEmpty, minSize     bool
 	// enum says that only constants of the field's type are values.
 	enum bool
 }
@@ -63,6 +64,10 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 		switch option {
 		case "inline":
 			out.inline = true
+		case "omitempty":
+			out.omitEmpty = true
+		case "minsize":
+			out.minSize = true
 		case "truncate":
 			r.within("."+v.Name(), func() {
 				r.unsupported(v, "the bson option truncate loses digits, and numbers convert only without loss", "use float64, or remove the option")
