@@ -13,11 +13,12 @@ import (
 // equals NaN, the registry that the driver leaves in a raw value does not count,
 // and big numbers compare by value, and
 // undefined is nil.
-func difference(a, b any) string { return differ("", reflect.ValueOf(a), reflect.ValueOf(b)) }
+func difference(a, b any) string { return differ(reflect.ValueOf(a), reflect.ValueOf(b)) }
 
-func differ(path string, a, b reflect.Value) string {
+// differ makes the path on the way back, since hardly any two values differ.
+func differ(a, b reflect.Value) string {
 	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
-		return fmt.Sprintf("%s: %v and %v", path, a, b)
+		return fmt.Sprintf(": %v and %v", a, b)
 	}
 	if !a.IsValid() {
 		return ""
@@ -34,15 +35,15 @@ func differ(path string, a, b reflect.Value) string {
 			equal = a.IsNil() == b.IsNil()
 			break
 		}
-		return differ(path, a.Elem(), b.Elem())
+		return differ(a.Elem(), b.Elem())
 	case reflect.Slice, reflect.Array:
 		if a.Len() != b.Len() || a.Kind() == reflect.Slice && a.IsNil() != b.IsNil() {
 			equal = false
 			break
 		}
 		for i := range a.Len() {
-			if d := differ(fmt.Sprintf("%s[%d]", path, i), a.Index(i), b.Index(i)); d != "" {
-				return d
+			if d := differ(a.Index(i), b.Index(i)); d != "" {
+				return fmt.Sprintf("[%d]%s", i, d)
 			}
 		}
 	case reflect.Map:
@@ -51,38 +52,50 @@ func differ(path string, a, b reflect.Value) string {
 			break
 		}
 		for _, key := range a.MapKeys() {
-			if d := differ(fmt.Sprintf("%s[%v]", path, key), a.MapIndex(key), b.MapIndex(key)); d != "" {
-				return d
+			if d := differ(a.MapIndex(key), b.MapIndex(key)); d != "" {
+				return fmt.Sprintf("[%v]%s", key, d)
 			}
 		}
 	case reflect.Struct:
-		switch v := a.Interface().(type) {
-		case bson.RawValue:
-			equal = v.Equal(b.Interface().(bson.RawValue))
-		case big.Int:
-			w := b.Interface().(big.Int)
-			equal = v.Cmp(&w) == 0
-		default:
-			for i := range a.NumField() {
-				f := a.Type().Field(i)
-				if !f.IsExported() {
-					if !reflect.DeepEqual(a.Interface(), b.Interface()) {
-						return fmt.Sprintf("%s: %v and %v", path, a, b)
-					}
-					return ""
-				}
-				if d := differ(path+"."+f.Name, a.Field(i), b.Field(i)); d != "" {
-					return d
-				}
-			}
-		}
+		return differInStruct(a, b)
 	default:
 		equal = a.Equal(b)
 	}
 	if equal {
 		return ""
 	}
-	return fmt.Sprintf("%s: %#v and %#v", path, a, b)
+	return fmt.Sprintf(": %#v and %#v", a, b)
+}
+
+func differInStruct(a, b reflect.Value) string {
+	if a.IsZero() && b.IsZero() {
+		return ""
+	}
+	equal := true
+	switch v := a.Interface().(type) {
+	case bson.RawValue:
+		equal = v.Equal(b.Interface().(bson.RawValue))
+	case big.Int:
+		w := b.Interface().(big.Int)
+		equal = v.Cmp(&w) == 0
+	default:
+		for i := range a.NumField() {
+			f := a.Type().Field(i)
+			if !f.IsExported() {
+				equal = reflect.DeepEqual(a.Interface(), b.Interface())
+				break
+			}
+			if x, y := a.Field(i), b.Field(i); x.IsZero() && y.IsZero() {
+				continue
+			} else if d := differ(x, y); d != "" {
+				return "." + f.Name + d
+			}
+		}
+	}
+	if equal {
+		return ""
+	}
+	return fmt.Sprintf(": %v and %v", a, b)
 }
 
 // absent reports whether a free value is nil, which undefined is here.
