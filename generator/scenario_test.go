@@ -22,7 +22,7 @@ func TestGenerate_7_2_Golden(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	m := newModule(t)
-	scenarios := m.scenarios("ok")
+	scenarios := append(m.scenarios("ok"), m.scenarios("pains")...)
 
 	result, err := generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./..."}, Env: m.env()})
 	is.NoErr(err)
@@ -82,6 +82,38 @@ func TestGenerate_7_2_Golden(t *testing.T) {
 			is.Equal(again.Stale(), nil)
 		}
 	})
+}
+
+// TestGenerate_7_4_Notes compares what a run notes, without refusing anything, with
+// the expected notes of each scenario.
+func TestGenerate_7_4_Notes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newModule(t)
+	scenarios := m.scenarios("notes")
+	before := m.files()
+	result, err := m.generate()
+	is.NoErr(err)
+	got := make(map[string]string)
+	for _, note := range result.Notes {
+		name, rest, _ := strings.Cut(filepath.ToSlash(note.String()), "/")
+		got[name] += rest + "\n"
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			if *update {
+				s.setGolden(t, []txtar.File{{Name: "want", Data: []byte(got[s.name])}})
+			} else if want := s.golden()["want"]; got[s.name] != want {
+				t.Errorf("%s", firstDifference(got[s.name], want))
+			}
+		})
+	}
+	// What is passed over keeps its file, and what is not has one.
+	after := m.files()
+	former := filepath.Join(m.dir, "unrelated", "former", "echoes_gen.go")
+	is.Equal(after[former], before[former])
+	_, ok := after[filepath.Join(m.dir, "unrelated", "page", "echoes_gen.go")]
+	is.True(ok)
 }
 
 // firstDifference shows the first line in which two texts differ.

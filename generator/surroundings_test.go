@@ -12,57 +12,6 @@ import (
 	"github.com/orionjs/orion-go/generator"
 )
 
-// TestGenerate_7_3_NotesOfWhatIsNotCalled: methods that are nearly those that
-// decoding calls are noted, and keep nothing from being generated.
-func TestGenerate_7_3_NotesOfWhatIsNotCalled(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	m := newModule(t)
-	m.write("notes/notes.go", `package notes
-
-import (
-	"context"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-)
-
-type A struct{ Name string }
-
-func (a A) Validate() bool { return true }
-
-type B struct{ Name string }
-
-func (b *B) Validate(ctx context.Context) error { return nil }
-
-type C string
-
-func (c *C) UnmarshalBSONValue(t bson.Type, b []byte) error { return nil }
-
-type D struct {
-	A A
-	B *B
-	C []C
-}
-
-func (d D) Validate(strict bool) error { return nil }
-
-type Service struct{}
-
-//echoes:event
-func (s *Service) Created(ctx context.Context, d D) error { return nil }
-`)
-	result, err := m.generate()
-	is.NoErr(err)
-	is.Equal(result.Files[0].Status, generator.Created)
-	var got []string
-	for _, note := range result.Notes {
-		got = append(got, filepath.ToSlash(note.String()))
-	}
-	is.Equal(strings.Join(got, "\n"), `notes/notes.go:11:12: note: A.Validate is not called when events are decoded (that is Validate() error)
-notes/notes.go:15:13: note: B.Validate is not called when events are decoded (that is Validate() error)
-notes/notes.go:19:13: note: C.UnmarshalBSONValue is not called when events are decoded (that is UnmarshalBSONValue(byte, []byte) error)`)
-}
-
 // TestGenerate_7_2_Workspace: in a workspace a run covers the modules that its
 // patterns name, also from the workspace's folder.
 func TestGenerate_7_2_Workspace(t *testing.T) {
