@@ -1,0 +1,21 @@
+//go:build !unix
+
+package fleet
+
+import (
+	"errors"
+	"os/exec"
+)
+
+func ownGroup(*exec.Cmd) {}
+
+var errNoSignals = errors.New("a process can be frozen on Unix only: leave such faults out")
+
+// Freeze stops the process where it is; it cannot here.
+func (p *Process) Freeze() error { return errNoSignals }
+
+// Thaw lets a frozen process go on; it cannot here.
+func (p *Process) Thaw() error { return errNoSignals }
+
+// PeakMemory is not known here: 0.
+func (p *Process) PeakMemory() int64 { return 0 }

@@ -1,0 +1,36 @@
+//go:build unix
+
+package fleet
+
+import (
+	"fmt"
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup keeps the terminal's Ctrl-C away from the process: its end is ours to time. A process that is frozen
+// when we are killed does not stay: the kernel wakes and ends the stopped members of a group whose last parent
+// outside has gone.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// Freeze stops the process where it is, until Thaw.
+func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on.
+func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("process %s: %v: %w", p.Name, sig, err)
+	}
+	return nil
+}
+
+// PeakMemory returns the most memory that the process had in use, in bytes, once it is gone.
+func (p *Process) PeakMemory() int64 {
+	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return int64(usage.Maxrss) * rssUnit
+}
