@@ -173,7 +173,9 @@ func keysOf(typ reflect.Type) []keyed {
 			if inner.Kind() == reflect.Pointer {
 				inner = inner.Elem()
 			}
-			out = append(out, keysOf(inner)[1:]...)
+			if inner.Kind() == reflect.Struct {
+				out = append(out, keysOf(inner)[1:]...)
+			}
 		case name != "":
 			out = append(out, keyed{name, f.Type})
 		default:
