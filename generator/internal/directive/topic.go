@@ -140,7 +140,7 @@ func (s *scanner) topicArg(d ast.Directive) (string, token.Pos) {
 
 // misplacedTopic reports a directive that is not in the doc comment of a type.
 func (s *scanner) misplacedTopic(c *ast.Comment) {
-	what, fix := s.place(c)
+	what, _ := s.place(c)
 	const aboveType = "put it directly above the type of what is published"
 	for _, decl := range s.file.Syntax.Decls {
 		switch d := decl.(type) {
@@ -160,13 +160,10 @@ func (s *scanner) misplacedTopic(c *ast.Comment) {
 			}
 		}
 	}
-	if strings.HasPrefix(what, "is detached from the method") || strings.HasPrefix(what, "is followed by no method") {
+	if strings.Contains(what, "method") { // which a type's topic has nothing to do with
 		what = "stands apart from any type"
 	}
-	if fix != "" {
-		fix = aboveType
-	}
-	s.report(c.Pos(), "//echoes:topic "+what, fix)
+	s.report(c.Pos(), "//echoes:topic "+what, aboveType)
 }
 
 // nextDecl is the first declaration behind a comment.

@@ -121,6 +121,9 @@ func (e *emitter) encodeFields(t *resolve.Type) []jen.Code {
 		args := []jen.Code{jen.Id(e.local.enc), e.plain(t.Rest.Type, p), e.encodeValue(t.Rest.Type.Elem)}
 		for _, f := range t.Fields {
 			args = append(args, jen.Lit(f.Key))
+			for _, also := range f.Also {
+				args = append(args, jen.Lit(also)) // would be decoded into the field
+			}
 		}
 		out = append(out, e.echoes("EncodeInline").Call(args...))
 	}

@@ -19,14 +19,14 @@ func (e *emitter) topic(t *resolve.Topic) []jen.Code {
 		jen.Line().Add(comment(fmt.Sprintf("%s is the topic of %s.", t.Const, params))),
 		jen.Const().Id(t.Const).Op("=").Lit(t.Name),
 
-		jen.Line().Add(comment(fmt.Sprintf("%s publishes an event on the topic %s. What cannot be\nencoded or is not valid is an *echoes.InvalidEventError, and nothing is stored.", t.Publish, t.Name))),
+		jen.Line().Add(comment(fmt.Sprintf("%s publishes on %s. Params that are not valid\nor cannot be encoded are an *echoes.InvalidEventError, and nothing is stored.", t.Publish, t.Const))),
 		jen.Func().Id(t.Publish).Params(
 			ctx(), to(), jen.Id(e.local.arg).Id(params), jen.Id(e.local.opts).Op("...").Add(e.echoes("PublishOption")),
 		).Params(e.echoes("EventRef"), jen.Error()).Block(jen.Return(e.echoes("PublishEncoded").Call(
 			jen.Id(e.local.ctx), jen.Id(e.local.to), jen.Id(t.Const), jen.Op("&").Id(e.local.arg), e.encodeValue(t.Params), jen.Id(e.local.opts).Op("..."),
 		))),
 
-		jen.Line().Add(comment(fmt.Sprintf("%s publishes many events on the topic %s, like\nechoes.App.PublishMany.", t.PublishMany, t.Name))),
+		jen.Line().Add(comment(fmt.Sprintf("%s publishes many events on %s, as\nechoes.App.PublishMany does.", t.PublishMany, t.Const))),
 		jen.Func().Id(t.PublishMany).Params(
 			ctx(), to(), jen.Id(e.local.drafts).Index().Add(e.echoes("Draft").Types(jen.Id(params))),
 		).Params(jen.Index().Add(e.echoes("Published")), jen.Error()).Block(jen.Return(e.echoes("PublishManyEncoded").Call(

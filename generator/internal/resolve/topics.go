@@ -131,18 +131,16 @@ func (r *resolver) encodable(t *Type, seen map[*Func]bool) bool {
 // hasMethods reports a type that reads a form of its own and does not write it,
 // or the other way round.
 func (r *resolver) hasMethods(t, content *Type) bool {
-	missing := func(reads, writes string) bool {
-		r.unsupported(nil, fmt.Sprintf("%s has %s and no %s, so what is published could not be read again", r.short(t.Go), reads, writes), "give it both methods, or none")
+	missing := func(t types.Type, has, lacks string) bool {
+		r.unsupported(nil, fmt.Sprintf("%s has %s and no %s, so what is published could not be read again", r.short(t), has, lacks), "give it both methods, or none")
 		return false
 	}
-	if key := content.Key; content.Form == Map && (key == textKey || key == parsedKey) {
-		name, _ := types.Unalias(content.Go.Underlying().(*types.Map).Key()).(*types.Named)
-		isString := content.KeyWriter() == stringName
-		switch {
-		case key == parsedKey && !returns(name, "MarshalKey", types.Typ[types.String]) && !isString:
-			return missing("UnmarshalKey, as a key of a map,", "MarshalKey")
-		case key == textKey && !returns(name, "MarshalText", byteSlice) && !isString:
-			return missing("UnmarshalText, as a key of a map,", "MarshalText")
+	if content.Form == Map && content.KeyWriter() == "" {
+		switch key := content.Go.Underlying().(*types.Map).Key(); content.Key {
+		case parsedKey:
+			return missing(key, "UnmarshalKey", "MarshalKey")
+		case textKey:
+			return missing(key, "UnmarshalText", "MarshalText")
 		}
 	}
 	named, ok := types.Unalias(t.Go).(*types.Named)
@@ -151,17 +149,17 @@ func (r *resolver) hasMethods(t, content *Type) bool {
 	}
 	switch {
 	case content.Form == BSONValue && !returns(named, "MarshalBSONValue", types.Typ[types.Byte], byteSlice):
-		return missing("UnmarshalBSONValue", "MarshalBSONValue")
+		return missing(named, "UnmarshalBSONValue", "MarshalBSONValue")
 	case content.Form == BSONDocument && !returns(named, "MarshalBSON", byteSlice):
-		return missing("UnmarshalBSON", "MarshalBSON")
+		return missing(named, "UnmarshalBSON", "MarshalBSON")
 	case content.Name == textHelper && !returns(named, "MarshalText", byteSlice):
-		return missing("UnmarshalText", "MarshalText")
+		return missing(named, "UnmarshalText", "MarshalText")
 	case content.Form == BSONValue || content.Form == BSONDocument:
 		return true
 	case returns(named, "MarshalBSONValue", types.Typ[types.Byte], byteSlice):
-		return missing("MarshalBSONValue", "UnmarshalBSONValue")
+		return missing(named, "MarshalBSONValue", "UnmarshalBSONValue")
 	case returns(named, "MarshalBSON", byteSlice):
-		return missing("MarshalBSON", "UnmarshalBSON")
+		return missing(named, "MarshalBSON", "UnmarshalBSON")
 	}
 	return true
 }
