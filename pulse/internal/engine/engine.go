@@ -56,6 +56,8 @@ type Engine struct {
 	due    *dueTimer
 	stamps *stamps
 	polls  chan struct{}
+	served chan struct{} // closed by the first Add: what only publishes needs no change stream
+	first  sync.Once
 
 	intake *lifecycle.Group // what finds work: ends first
 	core   *lifecycle.Group // what keeps and settles work: ends last
@@ -69,7 +71,7 @@ type Engine struct {
 // New returns an engine that has not started.
 func New(cfg Config) *Engine {
 	e := &Engine{
-		Config: cfg, due: newDueTimer(), stamps: newStamps(), polls: make(chan struct{}, 1),
+		Config: cfg, due: newDueTimer(), stamps: newStamps(), polls: make(chan struct{}, 1), served: make(chan struct{}),
 		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{}, gone: map[string]bool{},
 	}
 	e.pool = worker.New(worker.Config{
@@ -101,7 +103,13 @@ func (e *Engine) Start() error {
 	}
 	if e.Streams {
 		w := &wakeup.Watcher{Store: e.Store, Group: e.Group, Notice: e.notice, Reopened: e.pollSoon, Report: e.Report}
-		intake["watch"] = w.Run
+		intake["watch"] = func(ctx context.Context) {
+			select {
+			case <-e.served:
+				w.Run(ctx)
+			case <-ctx.Done():
+			}
+		}
 	}
 	for name, loop := range intake {
 		if err := e.intake.Go(name, loop); err != nil {
@@ -124,6 +132,7 @@ func (e *Engine) Add(r *receiver.Receiver, sub store.Subscription) {
 	e.mu.Lock()
 	e.receivers[r.Topic] = r
 	e.mu.Unlock()
+	e.first.Do(func() { close(e.served) })
 	e.pool.Add(r)
 	if !sub.LeaderUntil.After(e.Store.Now()) {
 		e.pollSoon()

@@ -75,7 +75,7 @@ func selectionCause(err error) error {
 
 // awaitReady waits until the server takes connections and a driver gets an answer to ping and hello as from
 // a server that takes writes. It returns the connection string.
-func awaitReady(ctx context.Context, proc *child.Process, port int, initiate bool) (string, error) {
+func awaitReady(ctx context.Context, proc *child.Process, port int, query string, initiate bool) (string, error) {
 	if err := child.AwaitListening(ctx, proc, port); err != nil {
 		return "", err
 	}
@@ -90,7 +90,10 @@ func awaitReady(ctx context.Context, proc *child.Process, port int, initiate boo
 		}
 	}()
 	// The direct connection talks to the server whatever state its replica set is in.
-	direct := fmt.Sprintf("mongodb://%s/?directConnection=true", child.Addr(port))
+	if query != "" {
+		query = "&" + query
+	}
+	direct := fmt.Sprintf("mongodb://%s/?directConnection=true%s", child.Addr(port), query)
 	client, err := mongo.Connect(options.Client().ApplyURI(direct).SetServerSelectionTimeout(startTimeout))
 	if err != nil {
 		return "", err
@@ -120,7 +123,7 @@ func awaitReady(ctx context.Context, proc *child.Process, port int, initiate boo
 			}
 			shortenTransactions(ctx, admin)
 			if len(hello.Hosts) == 1 && hello.Hosts[0] == child.Addr(port) {
-				return fmt.Sprintf("mongodb://%s/?replicaSet=%s", child.Addr(port), hello.SetName), nil
+				return fmt.Sprintf("mongodb://%s/?replicaSet=%s%s", child.Addr(port), hello.SetName, query), nil
 			}
 			return direct, nil
 		}

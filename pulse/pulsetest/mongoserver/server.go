@@ -42,6 +42,9 @@ type Options struct {
 	// Args are handed to the server's command line as they are, after those that Start chooses. Which exist
 	// depends on the server: see [Server.Name].
 	Args []string
+	// Query is what connection strings to the server need beside its address, as in "tls=true&tlsCAFile=ca.pem"
+	// for a server that Args make use encryption. URI contains it.
+	Query string
 	// Progress receives lines for people: what is built, pulled or waited for. nil discards them.
 	Progress io.Writer
 }
@@ -180,7 +183,7 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	s.proc = proc
 	initiate := s.backend.initiates() && !s.opts.Standalone
-	uri, err := awaitReady(ctx, proc, s.port, initiate)
+	uri, err := awaitReady(ctx, proc, s.port, s.opts.Query, initiate)
 	if err != nil {
 		proc.Kill(s.backend.kill)
 		lines := child.Tail(s.dir.LogPath(), child.TailLines)
