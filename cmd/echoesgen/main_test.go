@@ -164,7 +164,7 @@ func TestRun_7_4_Statuses(t *testing.T) {
 
 	status, stdout, _ = r.echoesgen("-v")
 	is.Equal(status, 0)
-	const listed = "  order.created -> main.(*Orders).Created (main.go:22)\n  order.shipped -> main.(*Orders).Shipped (main.go:25)\n"
+	const listed = "  order.created -> main.(*Orders).Created (main.go:22:1)\n  order.shipped -> main.(*Orders).Shipped (main.go:25:1)\n"
 	is.Equal(stdout, "echoes_gen.go: unchanged\n"+listed)
 
 	status, stdout, _ = r.echoesgen("-check", "-v", "-tags", "a,b c", "./...")
@@ -212,6 +212,14 @@ func TestRun_7_2_CommandLine(t *testing.T) {
 		{[]string{"-chekc"}, 2, "", "-chekc"},
 		{[]string{".", "-check"}, 2, "", "flags come before packages: -check"},
 		{[]string{"main.go"}, 1, "", "name packages"},
+		{[]string{"-json"}, 2, "", "-json goes with -list"},
+		{[]string{"-list", "-check"}, 2, "", "exclude each other"},
+		{[]string{"-o", "a/b.go"}, 1, "", "cannot be the name of the generated files"},
+		{[]string{"asyncapi", "-h"}, 0, "usage: echoesgen asyncapi", ""},
+		{[]string{"asyncapi", "-check"}, 2, "", "-check goes with -o FILE"},
+		{[]string{"asyncapi", "-o", "api.txt"}, 2, "", "ends with .yaml, .yml or .json"},
+		{[]string{"asyncapi", "-json", "-o", "api.yaml"}, 2, "", "-json is for a file that ends with .json"},
+		{[]string{"asyncapi", ".", "-json"}, 2, "", "flags come before packages: -json"},
 		{[]string{"init"}, 2, "", "needs a NAME"},
 		{[]string{"init", "-h"}, 0, "usage: echoesgen init", ""},
 		{[]string{"init", "a", "b"}, 2, "", "another"},
