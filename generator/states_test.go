@@ -154,7 +154,7 @@ func TestGenerate_7_2_CheckLooksAtContent(t *testing.T) {
 	is.NoErr(err)
 	path := filepath.Join(m.dir, "orders", "echoes_gen.go")
 	good := m.read(path)
-	is.True(strings.Contains(good, `At("orders.go:17")`)) // the line of the directive
+	is.True(strings.Contains(good, `At("orders/orders.go:17")`)) // the line of the directive
 
 	m.write("orders/echoes_gen.go", strings.ReplaceAll(good, "\n", "\r\n"))
 	m.write("orders/orders.go", strings.Replace(ordersSource, "type Order ", "// Order is one.\ntype Order ", 1))

@@ -17,9 +17,9 @@ import (
 // EchoesListeners returns the annotated methods of Service for echoes.New.
 func (s Service) EchoesListeners() []echoes.Listener {
 	return []echoes.Listener{
-		echoes.On("shared", s.Shared, decodeShared).At("everykind.go:257"),
-		echoes.On("foreign", s.Foreign, decodeForeign).At("everykind.go:262"),
-		echoes.On("checked", s.Checked, decodeChecked).At("everykind.go:267"),
+		echoes.On("shared", s.Shared, decodeShared).At("echoes/internal/everykind/everykind.go:257"),
+		echoes.On("foreign", s.Foreign, decodeForeign).At("echoes/internal/everykind/everykind.go:262"),
+		echoes.On("checked", s.Checked, decodeChecked).At("echoes/internal/everykind/everykind.go:267"),
 	}
 }
 

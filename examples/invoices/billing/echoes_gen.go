@@ -11,18 +11,18 @@ import (
 // EchoesListeners returns the annotated methods of Invoices for echoes.New.
 func (s *Invoices) EchoesListeners() []echoes.Listener {
 	return []echoes.Listener{
-		echoes.OnBatch("invoice.created", 100, s.Created, decodeInvoiceParams, echoes.OffsetReset("earliest"), echoes.MaxConcurrency(2)).At("invoices.go:30"),
+		echoes.OnBatch("invoice.created", 100, s.Created, decodeInvoiceParams, echoes.OffsetReset("earliest"), echoes.MaxConcurrency(2)).At("examples/invoices/billing/invoices.go:30"),
 		echoes.OnItem("invoice.paid", s.Paid, decodePayment,
 			echoes.Ordered(false),
 			echoes.OffsetReset("earliest"),
 			echoes.MaxRetries(5),
 			echoes.ExecutionVersion(2),
-		).At("invoices.go:51"),
+		).At("examples/invoices/billing/invoices.go:51"),
 		echoes.On("invoice.viewed", s.Viewed, decodeView,
 			echoes.Ordered(false),
 			echoes.OffsetReset("earliest"),
 			echoes.ExecutionVersion(2),
-		).At("invoices.go:65"),
+		).At("examples/invoices/billing/invoices.go:65"),
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 // EchoesListeners returns the annotated methods of Service for echoes.New.
 func (s *Service) EchoesListeners() []echoes.Listener {
 	return []echoes.Listener{
-		echoes.OnItem("github.push", s.Pushed, decodePush).At("service.go:45"),
-		echoes.OnItem("github.issues", s.IssueChanged, decodeIssues).At("service.go:63"),
-		echoes.OnItem("github.issue_comment", s.Commented, decodeIssueComment).At("service.go:71"),
-		echoes.OnItem("github.pull_request", s.PullRequestChanged, decodePullRequestEvent).At("service.go:83"),
-		echoes.OnItem("github.release", s.Released, decodeReleaseEvent).At("service.go:96"),
+		echoes.OnItem("github.push", s.Pushed, decodePush).At("examples/webhooks/github/service.go:45"),
+		echoes.OnItem("github.issues", s.IssueChanged, decodeIssues).At("examples/webhooks/github/service.go:63"),
+		echoes.OnItem("github.issue_comment", s.Commented, decodeIssueComment).At("examples/webhooks/github/service.go:71"),
+		echoes.OnItem("github.pull_request", s.PullRequestChanged, decodePullRequestEvent).At("examples/webhooks/github/service.go:83"),
+		echoes.OnItem("github.release", s.Released, decodeReleaseEvent).At("examples/webhooks/github/service.go:96"),
 	}
 }
 

@@ -69,7 +69,7 @@ type Listener struct {
 	NoResult bool
 	// Params is the P of the signature, and how it is decoded.
 	Params *Type
-	// Position is "file.go:line" of the directive.
+	// Position is "folder/file.go:line" of the directive, from the module's root.
 	Position string
 }
 

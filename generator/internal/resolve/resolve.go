@@ -107,7 +107,6 @@ func (r *resolver) add(l directive.Listener) {
 	if !ok {
 		return
 	}
-	at := r.at(l.Pos)
 	r.param = r.at(l.Decl.Type.Params.List[len(l.Decl.Type.Params.List)-1].Type.Pos())
 	r.path = []string{r.short(core(param))}
 	r.hint = []string{l.Decl.Name.Name + "Params"}
@@ -125,8 +124,21 @@ func (r *resolver) add(l directive.Listener) {
 	s.Listeners = append(s.Listeners, &Listener{
 		Listener: l, Method: l.Decl.Name.Name, FullName: m.fullName(l.Decl.Name.Name), Shape: shape, Params: t,
 		NoResult: m.sig.Results().Len() == 0,
-		Position: fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line),
+		Position: r.sourcePosition(l.Pos),
 	})
+}
+
+// sourcePosition is where a directive stands, for the errors of the runtime: the
+// path begins at the module's root, wherever the generator runs.
+func (r *resolver) sourcePosition(pos token.Pos) string {
+	at := r.at(pos)
+	path := filepath.Base(at.Filename)
+	if r.pkg.Module != nil {
+		if rel, err := filepath.Rel(r.pkg.Module.Dir, at.Filename); err == nil && filepath.IsLocal(rel) {
+			path = filepath.ToSlash(rel)
+		}
+	}
+	return fmt.Sprintf("%s:%d", path, at.Line)
 }
 
 // generatedMethod is the method that is generated for a service.
