@@ -70,16 +70,17 @@ type File struct {
 
 // Result is what a run did.
 type Result struct {
-	// Files has the generated file of every package that has listeners, and those
-	// of packages that no longer have any, which are removed. Sorted by import
-	// path.
+	// Files has the generated file of every package that has listeners or topics,
+	// and those of packages that no longer have any, which are removed. Sorted by
+	// import path.
 	Files []File
 	// Packages is how many packages were read, Listeners how many listeners they
-	// have.
-	Packages, Listeners int
+	// have, and Topics how many types with a topic.
+	Packages, Listeners, Topics int
 	// Notes are no problems, but may surprise: settings that need others to have an
-	// effect, methods of parameter types that decoding does not call, packages that
-	// do not parse and that no listener needs. Sorted by place.
+	// effect, methods of parameter types that decoding does not call, listeners that
+	// take another type than their topic has, packages that do not parse and that no
+	// listener needs. Sorted by place.
 	Notes []Diagnostic
 
 	loads int
@@ -133,7 +134,7 @@ func Generate(cfg Config) (Result, error) {
 	if r.problems.Len() > 0 {
 		return Result{}, &SourceError{r.problems.Sorted(cfg.Dir)}
 	}
-	result := Result{Packages: len(r.set.Packages), Listeners: r.listeners, Notes: r.notes.Sorted(cfg.Dir), loads: r.set.Loads}
+	result := Result{Packages: len(r.set.Packages), Listeners: r.listeners, Topics: r.topics, Notes: r.notes.Sorted(cfg.Dir), loads: r.set.Loads}
 	var files []output.File
 	for _, p := range r.packages {
 		written, err := p.files()
@@ -194,6 +195,7 @@ type run struct {
 	set       *load.Set
 	packages  []*pkg
 	listeners int
+	topics    int
 	problems  diag.List
 	notes     diag.List
 }
@@ -216,6 +218,7 @@ func read(cfg Config) (*run, error) {
 	for _, p := range set.Packages {
 		listeners, topics := r.scan(p)
 		r.listeners += len(listeners)
+		r.topics += len(topics)
 		out := &pkg{Package: p}
 		r.packages = append(r.packages, out)
 		something := len(listeners)+len(topics) > 0

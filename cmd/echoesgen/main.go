@@ -139,7 +139,7 @@ func run(args []string, dir string, stdout, stderr io.Writer) int {
 			listFile(stdout, f)
 		}
 	}
-	noListeners(result.Listeners, result.Packages, stderr)
+	noListeners(result.Listeners+result.Topics, result.Packages, stderr)
 	return exitOK
 }
 
@@ -149,11 +149,21 @@ func noListeners(listeners, packages int, stderr io.Writer) {
 	}
 }
 
-// flagsFirst finds a flag among the packages, where it would be taken for one.
+// meant are words that look like commands, and what does the same here.
+var meant = map[string]string{
+	"list": "-list", "ls": "-list", "check": "-check", "version": "-version", "help": "-h",
+	"generate": "./...", "gen": "./...", "new": "init", "create": "init", "async": "asyncapi", "asyncAPI": "asyncapi", "openapi": "asyncapi",
+}
+
+// flagsFirst finds what is no package, and would be taken for one: a flag behind
+// packages, and a word in the place of a command.
 func flagsFirst(patterns []string) error {
-	for _, arg := range patterns {
+	for i, arg := range patterns {
 		if strings.HasPrefix(arg, "-") {
 			return fmt.Errorf("flags come before packages: %s", arg)
+		}
+		if instead, ok := meant[arg]; ok && i == 0 {
+			return fmt.Errorf("there is no command %s (did you mean echoesgen %s?)", arg, instead)
 		}
 	}
 	return nil
