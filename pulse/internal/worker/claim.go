@@ -96,8 +96,16 @@ func (p *Pool) share(l *lane) int {
 	return min(share, (aheadFactor*p.Workers+busy-1)/max(busy, 1))
 }
 
-// claimLane claims what the lane has room for, from both formats.
+// claimLane claims what the lane has room for, from both formats. The reserved slots are for either of them: only
+// at the end it is known which are not needed. A format without work that gave them back would let lanes whose
+// work is all of the other format pass them round for ever, each with none when its claim has its turn.
 func (p *Pool) claimLane(ctx context.Context, l *lane) (progress bool, err error) {
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.unreserve(l, l.needy())
+		p.dispatch()
+	}()
 	for _, format := range store.Formats {
 		claim := p.claimSource
 		if format == store.V1 && l.inOrder() {
@@ -221,7 +229,6 @@ func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 	}
 	src.candidates = rest
 	if len(picked) == 0 {
-		p.unreserve(l)
 		// Handlers may have become too slow to claim ahead for since the candidates were read: then these
 		// need slots now, and nobody else would ask for them.
 		p.countNeedy(l, src)
@@ -230,10 +237,12 @@ func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 	return picked
 }
 
-// unreserve gives the lane's reserved slots back; p.mu is held.
-func (p *Pool) unreserve(l *lane) {
-	p.slots -= l.reserved
-	l.reserved = 0
+// unreserve gives the lane's reserved slots back but for so many; p.mu is held.
+func (p *Pool) unreserve(l *lane, keep int) {
+	if extra := l.reserved - keep; extra > 0 {
+		p.slots -= extra
+		l.reserved -= extra
+	}
 }
 
 // claim claims the candidates under a fresh token. When the answer is lost, the claim may have been
@@ -315,7 +324,6 @@ func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Cand
 		}
 		l.buffer = append(l.buffer, tasks[n:]...)
 	}
-	p.unreserve(l)
 	p.countNeedy(l, src)
 	p.dispatch()
 }

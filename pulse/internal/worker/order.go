@@ -72,7 +72,6 @@ func (p *Pool) claimInOrder(ctx context.Context, l *lane, src *source) (progress
 	claimed, err := p.advanceOrder(ctx, l, src)
 	p.mu.Lock()
 	src.needy = 0
-	p.unreserve(l)
 	if err != nil {
 		src.ready = true
 		l.order.heads = nil

@@ -29,7 +29,7 @@ func (p *Pool) Remove(topic string) (wait func(context.Context) error) {
 	p.flushOrder(l)
 	p.handBack(l.buffer)
 	l.buffer = nil
-	p.unreserve(l)
+	p.unreserve(l, 0)
 	p.dispatch()
 	return func(ctx context.Context) error {
 		if n := p.waitFor(ctx, func() int { return l.running }); n > 0 {
