@@ -1,4 +1,4 @@
-// Package templates has the starter service that echoesgen init writes.
+// Package templates has the starter services that echoesgen init writes.
 package templates
 
 import (
@@ -16,18 +16,46 @@ import (
 	"text/template"
 )
 
-//go:embed service
+//go:embed pulse migration
 var files embed.FS
 
-// root is the folder of the starter service in files. Every file in it is a
-// template and ends with suffix.
-const (
-	root   = "service"
-	suffix = ".tmpl"
-)
+// suffix ends the name of every file in files: each is a template.
+const suffix = ".tmpl"
 
-// Service says how to fill the starter service in.
+// Template is a starter service.
+type Template struct {
+	// Name is the name of its folder in this package.
+	Name string
+	// About is what the service does, in a few words.
+	About string
+	// Run is the command that tries a rendered service, in its folder.
+	Run string
+}
+
+// All returns the templates. The first is the default.
+func All() []Template {
+	return []Template{
+		{"pulse", "handles events from Pulse, single and in batches", "go tool pulse dev -- go run . -publish 5"},
+		{"migration", "moves its events from Kafka to Pulse, step by step", "go tool pulse dev --kafka -- go run . -publish 5"},
+	}
+}
+
+// find returns the template of a name, "" being the default.
+func find(name string) (Template, error) {
+	var names []string
+	for _, t := range All() {
+		if name == "" || t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return Template{}, fmt.Errorf("there is no template %q: choose one of %s", name, strings.Join(names, ", "))
+}
+
+// Service says which starter service to write and how to fill it in.
 type Service struct {
+	// Template is the name of a Template. Default: the first of All.
+	Template string
 	// Module is the path of the service's module. Default: the folder's name.
 	Module string
 	// Name is the consumer group and the name of the database. Default: the last
@@ -41,18 +69,28 @@ var (
 	majorSuffix = regexp.MustCompile(`^v[0-9]+$`)
 )
 
-// Render writes the starter service into a folder, which must not exist or be
-// empty, and returns the files relative to it, sorted. Nothing is written when a
-// name cannot be used.
-func Render(dir string, s Service) ([]string, error) {
-	s, err := s.complete(dir)
+// Render writes a starter service into a folder, which must not exist or be
+// empty, and returns its template and the files relative to the folder, sorted.
+// Nothing is written when a name cannot be used.
+func Render(dir string, s Service) (Template, []string, error) {
+	t, err := find(s.Template)
 	if err != nil {
-		return nil, err
+		return t, nil, err
 	}
-	rendered, err := render(s)
+	s, err = s.complete(dir)
 	if err != nil {
-		return nil, err
+		return t, nil, err
 	}
+	rendered, err := render(t.Name, s)
+	if err != nil {
+		return t, nil, err
+	}
+	names, err := write(dir, rendered)
+	return t, names, err
+}
+
+// write writes the files and returns their names.
+func write(dir string, rendered map[string][]byte) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
@@ -98,7 +136,7 @@ func (s Service) complete(dir string) (Service, error) {
 	return s, nil
 }
 
-func render(s Service) (map[string][]byte, error) {
+func render(root string, s Service) (map[string][]byte, error) {
 	out := make(map[string][]byte)
 	err := fs.WalkDir(files, root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -13,50 +13,65 @@ import (
 	"github.com/orionjs/orion-go/templates"
 )
 
-const initUsage = `usage: echoesgen init NAME [-module PATH]
+const initUsage = `usage: echoesgen init NAME [-module PATH] [-template TEMPLATE]
 
-Writes a small service into the new folder NAME: main.go, a package with a batch
-and an event listener, its test, a README and a Makefile.
+Writes a small service into the new folder NAME: main.go, a package with
+listeners, its test, a README and a Makefile.
 
-  -module PATH   the path of the service's module, such as example.com/billing;
-                 default: the last element of NAME
+  -module PATH         the path of the service's module, such as
+                       example.com/billing; default: the last element of NAME
+  -template TEMPLATE   what the service does:
 `
 
-// initService renders the starter service.
+// printInitUsage prints initUsage with the templates.
+func printInitUsage(w io.Writer) {
+	fmt.Fprint(w, initUsage)
+	for i, t := range templates.All() {
+		note := ""
+		if i == 0 {
+			note = " (default)"
+		}
+		fmt.Fprintf(w, "                       %-10s %s%s\n", t.Name, t.About, note)
+	}
+}
+
+// initService renders a starter service.
 func initService(args []string, dir string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("echoesgen init", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	module := flags.String("module", "", "")
-	// The flag may stand before the name or after it.
+	name := flags.String("template", "", "")
+	// Flags may stand before the folder or after it.
 	err := flags.Parse(args)
-	name := flags.Arg(0)
+	folder := flags.Arg(0)
 	if err == nil && flags.NArg() > 0 {
 		err = flags.Parse(flags.Args()[1:])
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, initUsage)
+		printInitUsage(stdout)
 		return exitOK
-	case err == nil && name == "":
+	case err == nil && folder == "":
 		err = errors.New("init needs a NAME for the folder of the service")
 	case err == nil && flags.NArg() > 0:
 		err = fmt.Errorf("init takes one NAME, and %q is another", flags.Arg(0))
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "echoesgen: %v\n%s", err, initUsage)
+		fmt.Fprintf(stderr, "echoesgen: %v\n", err)
+		printInitUsage(stderr)
 		return exitUsage
 	}
-	target := name
+	target := folder
 	if !filepath.IsAbs(target) {
 		target = filepath.Join(dir, target)
 	}
-	files, err := templates.Render(target, templates.Service{Module: *module})
+	template, files, err := templates.Render(target, templates.Service{Template: *name, Module: *module})
 	if err != nil {
 		fmt.Fprintf(stderr, "echoesgen: %v\n", err)
 		return exitProblem
 	}
 	for _, f := range files {
-		fmt.Fprintln(stdout, filepath.Join(name, f))
+		fmt.Fprintln(stdout, filepath.Join(folder, f))
 	}
 	fmt.Fprintf(stdout, `
 Next:
@@ -64,10 +79,10 @@ Next:
 %s  go mod tidy          finds the versions of what the service uses
   go generate ./...    writes orders/echoes_gen.go
   go test ./...
-  go tool pulse dev -- go run . -publish 5
+  %s
 
 README.md says more.
-`, name, replaceStep())
+`, folder, replaceStep(), template.Run)
 	return exitOK
 }
 
