@@ -280,18 +280,19 @@ func FuzzDecode(f *testing.F) {
 		if d.RawValue(&sound); d.Err() != nil {
 			t.Fatalf("malformed BSON: %v", d.Err())
 		}
-		// What was read can be written, and from then on nothing changes.
-		first, err := Encode(v)
-		if err != nil {
-			t.Fatalf("cannot be written again: %v", err)
+		// What was read can be written, and settles: a date becomes text at first,
+		// and a BigInt a number.
+		var texts [3][]byte
+		for i := range texts {
+			if texts[i], err = Encode(v); err != nil {
+				t.Fatalf("cannot be written again: %v", err)
+			}
+			if v, err = Decode(texts[i]); err != nil {
+				t.Fatalf("cannot be read again: %v in %s", err, texts[i])
+			}
 		}
-		again, err := Decode(first)
-		if err != nil {
-			t.Fatalf("cannot be read again: %v in %s", err, first)
-		}
-		second, err := Encode(again)
-		if err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("%s became %s (%v)", first, second, err)
+		if !bytes.Equal(texts[1], texts[2]) {
+			t.Fatalf("%s became %s", texts[1], texts[2])
 		}
 	})
 }

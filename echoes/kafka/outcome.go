@@ -1,0 +1,134 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/orionjs/orion-go/pulse"
+)
+
+// The pause between two tries to store an outcome.
+const (
+	firstPause = 250 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// settle stores the outcome of an attempt and then marks the record. It returns
+// false when there is nothing to store any more, or when it could not be stored:
+// then the record is delivered again and nothing behind it may run.
+func (p *partition) settle(rec *kgo.Record, err error) bool {
+	log := p.consumer.conn.link.Logger.With("topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "event", eventID(rec), "attempt", retriesOf(rec)+1)
+	if err != nil {
+		if cause := context.Cause(p.ctx); cause != nil {
+			// Not a failure of the handler's own making: the attempt does not count.
+			log.Info("kafka: a cancelled handler has returned, its event is delivered again", "cause", cause, "error", errorText(err))
+			return false
+		}
+		next := p.plan(rec, err)
+		if d, ok := pulse.RetryAfterOf(err); ok && next.Topic == rec.Topic {
+			p.pause(min(d, MaxRetryAfter))
+		}
+		if !p.store(next, rec) {
+			return false
+		}
+		if next.Topic == rec.Topic {
+			log.Warn("kafka: a handler failed, its event was published again", "error", errorText(err))
+		} else {
+			p.consumer.conn.report(fmt.Errorf("kafka: topic %s: event %s failed after %d attempts and is in %s now: %w", rec.Topic, eventID(rec), retriesOf(rec)+1, next.Topic, err))
+		}
+	}
+	if p.mark(rec) {
+		return true
+	}
+	p.consumer.conn.report(fmt.Errorf("%w: topic %s, event %s, attempt %d: the handler has returned too late", ErrPartitionLost, rec.Topic, eventID(rec), retriesOf(rec)+1))
+	return false
+}
+
+// plan decides where a failed event goes on (spec 7.7).
+func (p *partition) plan(rec *kgo.Record, err error) *kgo.Record {
+	topic := rec.Topic
+	if retriesOf(rec) >= p.receiver.maxRetries || pulse.IsPermanent(err) {
+		topic = deadLetter + topic
+	}
+	return nextLife(rec, topic, errorText(err))
+}
+
+// pause waits before a retry, with the partition in hand but not a place among
+// those that run. When the partition is given up, the retry is stored at once.
+func (p *partition) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.stop:
+	}
+}
+
+// store publishes the next life of a record until Kafka has acknowledged it. It
+// returns false when the partition is given up before.
+func (p *partition) store(next, rec *kgo.Record) bool {
+	for wait := firstPause; ; {
+		err := p.produce(next)
+		switch {
+		case err == nil:
+			return true
+		case p.ctx.Err() != nil:
+			return false
+		case errors.Is(err, kerr.MessageTooLarge) && next.Value != nil:
+			// It was written by a client with another limit, and fits no more with
+			// what it grew by.
+			withoutValue(next, rec)
+			continue
+		}
+		p.consumer.conn.report(fmt.Errorf("kafka: topic %s, partition %d waits: event %s cannot be stored in %s, which is tried again: %w",
+			rec.Topic, rec.Partition, eventID(rec), next.Topic, publishError(next.Topic, 0, err)))
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-p.ctx.Done():
+			timer.Stop()
+			return false
+		}
+		wait = min(2*wait, lastPause)
+	}
+}
+
+// produce waits for the acknowledgement, or for the end of p.ctx, after which the
+// record may be stored or not.
+func (p *partition) produce(rec *kgo.Record) error {
+	acknowledged := make(chan error, 1)
+	again := *rec // the client writes into the record
+	p.consumer.client.Produce(p.ctx, &again, func(_ *kgo.Record, err error) { acknowledged <- err })
+	select {
+	case err := <-acknowledged:
+		return err
+	case <-p.ctx.Done():
+		return context.Cause(p.ctx)
+	}
+}
+
+// errorText returns the text of an error, which may be anybody's, cut for a
+// header.
+func errorText(err error) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprintf("(the error's own Error method panicked: %T)", r)
+		}
+	}()
+	text = strings.ToValidUTF8(err.Error(), "\ufffd")
+	if len(text) <= maxErrorText {
+		return text
+	}
+	text = text[:maxErrorText]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
