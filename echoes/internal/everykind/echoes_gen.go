@@ -3,6 +3,7 @@
 package everykind
 
 import (
+	"context"
 	"encoding/json"
 	"math/big"
 	"net/netip"
@@ -17,10 +18,25 @@ import (
 // EchoesListeners returns the annotated methods of Service for echoes.New.
 func (s Service) EchoesListeners() []echoes.Listener {
 	return []echoes.Listener{
-		echoes.On("shared", s.Shared, decodeShared).At("echoes/internal/everykind/everykind.go:257"),
-		echoes.On("foreign", s.Foreign, decodeForeign).At("echoes/internal/everykind/everykind.go:262"),
-		echoes.On("checked", s.Checked, decodeChecked).At("echoes/internal/everykind/everykind.go:267"),
+		echoes.On("shared", s.Shared, decodeShared).At("echoes/internal/everykind/everykind.go:259"),
+		echoes.On("foreign", s.Foreign, decodeForeign).At("echoes/internal/everykind/everykind.go:264"),
+		echoes.On("checked", s.Checked, decodeChecked).At("echoes/internal/everykind/everykind.go:269"),
 	}
+}
+
+// TopicShared is the topic of Shared.
+const TopicShared = "everykind.shared"
+
+// PublishShared publishes on TopicShared. Params that are not valid
+// or cannot be encoded are an *echoes.InvalidEventError, and nothing is stored.
+func PublishShared(ctx context.Context, to echoes.Publisher, p Shared, opts ...echoes.PublishOption) (echoes.EventRef, error) {
+	return echoes.PublishEncoded(ctx, to, TopicShared, &p, encodeShared, opts...)
+}
+
+// PublishManyShared publishes many events on TopicShared, as
+// echoes.App.PublishMany does.
+func PublishManyShared(ctx context.Context, to echoes.Publisher, drafts []echoes.Draft[Shared]) ([]echoes.Published, error) {
+	return echoes.PublishManyEncoded(ctx, to, TopicShared, drafts, encodeShared)
 }
 
 func decodeShared(d *echoes.Decoder, p *Shared) {
@@ -373,6 +389,197 @@ func decodeRange(d *echoes.Decoder, p *Range) {
 func decodePercent(d *echoes.Decoder, p *Percent) {
 	echoes.IntOf(d, p)
 	d.Validate(p)
+}
+
+func encodeShared(e *echoes.Encoder, p *Shared) {
+	start := e.Begin()
+	e.Key("text")
+	e.String(&p.Text)
+	e.Key("name")
+	e.String((*string)(&p.Name))
+	e.Key("flag")
+	e.Bool(&p.Flag)
+	e.Key("int")
+	e.Int(&p.Int)
+	e.Key("int8")
+	e.Int8(&p.Int8)
+	e.Key("int16")
+	e.Int16(&p.Int16)
+	e.Key("int32")
+	e.Int32(&p.Int32)
+	e.Key("int64")
+	e.Int64(&p.Int64)
+	e.Key("uint")
+	e.Uint(&p.Uint)
+	e.Key("uint8")
+	e.Uint8(&p.Uint8)
+	e.Key("uint16")
+	e.Uint16(&p.Uint16)
+	e.Key("uint32")
+	e.Uint32(&p.Uint32)
+	e.Key("uint64")
+	e.Uint64(&p.Uint64)
+	e.Key("float32")
+	e.Float32(&p.Float32)
+	e.Key("float64")
+	e.Float64(&p.Float64)
+	e.Key("level")
+	e.Int16((*int16)(&p.Level))
+	e.Key("decimal")
+	e.Decimal128(&p.Decimal)
+	e.Key("time")
+	e.Time(&p.Time)
+	e.Key("date")
+	e.DateTime(&p.Date)
+	e.Key("duration")
+	e.Duration(&p.Duration)
+	e.Key("id")
+	e.ObjectID(&p.ID)
+	e.Key("bytes")
+	e.Bytes(&p.Bytes)
+	e.Key("hash")
+	e.ByteArray(p.Hash[:])
+	e.Key("list")
+	echoes.EncodeSlice(e, &p.List, (*echoes.Encoder).String)
+	e.Key("triple")
+	echoes.EncodeArray(e, p.Triple[:], (*echoes.Encoder).Int)
+	e.Key("map")
+	echoes.EncodeMap(e, &p.Map, (*echoes.Encoder).Int)
+	e.Key("named")
+	echoes.EncodeMap(e, &p.Named, echoes.EncodePointer(encodePart))
+	e.Key("byint")
+	echoes.EncodeMapOf(e, &p.ByInt, echoes.IntName[int8], (*echoes.Encoder).String)
+	e.Key("byuint")
+	echoes.EncodeMapOf(e, &p.ByUint, echoes.UintName[uint16], (*echoes.Encoder).String)
+	e.Key("byaddr")
+	echoes.EncodeMapOf(e, &p.ByAddr, echoes.TextName[netip.Addr], (*echoes.Encoder).Bool)
+	e.Key("bycode")
+	echoes.EncodeMapOf(e, &p.ByCode, echoes.MarshaledName[Code], (*echoes.Encoder).Int)
+	e.Key("pointer")
+	echoes.EncodePtr(e, &p.Pointer, (*echoes.Encoder).String)
+	e.Key("deep")
+	echoes.EncodePtr(e, &p.Deep, echoes.EncodePointer(encodePart))
+	e.Key("part")
+	encodePart(e, &p.Part)
+	e.Key("parts")
+	echoes.EncodeSlice(e, &p.Parts, encodePart)
+	e.Key("tree")
+	echoes.EncodePtr(e, &p.Tree, encodeTree)
+	e.Key("page")
+	encodePagePart(e, &p.Page)
+	e.Key("alias")
+	encodePageStringInt64Map(e, &p.Alias)
+	e.Key("local")
+	encodeSharedLocal(e, &p.Local)
+	e.Key("city")
+	e.String(&p.Inline.City)
+	e.Key("street")
+	echoes.EncodePtr(e, &p.Inline.Street, (*echoes.Encoder).String)
+	if p.Behind != nil {
+		e.Key("country")
+		e.String(&p.Behind.Country)
+	}
+	if p.Tagged != 0 {
+		e.Key("tag_name")
+		e.MinSize(true)
+		e.Int8(&p.Tagged)
+		e.MinSize(false)
+	}
+	e.Key("any")
+	e.Any(&p.Any)
+	e.Key("m")
+	e.M(&p.M)
+	e.Key("d")
+	e.D(&p.D)
+	e.Key("a")
+	echoes.EncodeSlice(e, (*[]any)(&p.A), (*echoes.Encoder).Any)
+	e.Key("raw")
+	e.Raw(&p.Raw)
+	e.Key("rawvalue")
+	e.RawValue(&p.RawValue)
+	e.Key("number")
+	e.JSONNumber(&p.Number)
+	e.Key("url")
+	e.URL(&p.URL)
+	e.Key("link")
+	echoes.EncodePtr(e, &p.Link, (*echoes.Encoder).URL)
+	e.Key("binary")
+	echoes.EncodeNative(e, &p.Binary)
+	e.Key("symbol")
+	echoes.EncodeNative(e, &p.Symbol)
+	e.Key("script")
+	echoes.EncodeNative(e, &p.Script)
+	e.Key("timestamp")
+	echoes.EncodeNative(e, &p.Timestamp)
+	e.Key("regex")
+	echoes.EncodeNative(e, &p.Regex)
+	e.Key("dbpointer")
+	echoes.EncodeNative(e, &p.DBPointer)
+	e.Key("scoped")
+	echoes.EncodeNative(e, &p.Scoped)
+	e.Key("least")
+	echoes.EncodeNative(e, &p.Least)
+	e.Key("most")
+	echoes.EncodeNative(e, &p.Most)
+	e.End(start)
+}
+
+func encodePart(e *echoes.Encoder, p *Part) {
+	start := e.Begin()
+	e.Key("sku")
+	e.String(&p.SKU)
+	e.Key("quantity")
+	e.Int32(&p.Quantity)
+	e.Key("price")
+	e.Float64(&p.Price)
+	e.Key("note")
+	echoes.EncodePtr(e, &p.Note, (*echoes.Encoder).String)
+	e.End(start)
+}
+
+func encodeTree(e *echoes.Encoder, p *Tree) {
+	start := e.Begin()
+	e.Key("name")
+	e.String(&p.Name)
+	e.Key("parent")
+	echoes.EncodePtr(e, &p.Parent, encodeTree)
+	e.Key("children")
+	echoes.EncodeSlice(e, &p.Children, encodeTree)
+	e.Key("byname")
+	echoes.EncodeMap(e, &p.ByName, echoes.EncodePointer(encodeTree))
+	e.End(start)
+}
+
+func encodePagePart(e *echoes.Encoder, p *Page[Part]) {
+	start := e.Begin()
+	e.Key("items")
+	echoes.EncodeSlice(e, &p.Items, encodePart)
+	e.Key("next")
+	echoes.EncodePtr(e, &p.Next, encodePagePart)
+	e.End(start)
+}
+
+func encodePageStringInt64Map(e *echoes.Encoder, p *Page[map[string]int64]) {
+	start := e.Begin()
+	e.Key("items")
+	echoes.EncodeSlice(e, &p.Items, func(e *echoes.Encoder, p *map[string]int64) {
+		echoes.EncodeMap(e, p, (*echoes.Encoder).Int64)
+	})
+	e.Key("next")
+	echoes.EncodePtr(e, &p.Next, encodePageStringInt64Map)
+	e.End(start)
+}
+
+func encodeSharedLocal(e *echoes.Encoder, p *struct {
+	X []int
+	Y []int
+}) {
+	start := e.Begin()
+	e.Key("x")
+	echoes.EncodeSlice(e, &p.X, (*echoes.Encoder).Int)
+	e.Key("y")
+	echoes.EncodeSlice(e, &p.Y, (*echoes.Encoder).Int)
+	e.End(start)
 }
 
 // The conversions below stop compiling when a struct has changed since this file

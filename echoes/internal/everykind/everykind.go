@@ -19,6 +19,8 @@ import (
 
 // Shared are the types that the driver decodes too, with the same result where it
 // loses nothing.
+//
+//echoes:topic everykind.shared
 type Shared struct {
 	Text     string
 	Name     Name
