@@ -4,6 +4,7 @@ package pulse_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
@@ -52,6 +54,9 @@ type consumer struct {
 	// Ordered makes it an ordered subscription, of version 1; V1 an unordered one of version 1.
 	Ordered, V1 bool
 	Lease       time.Duration
+	// ClockWrong is how far the process's clock is ahead. RetryDelay is 1 ms if it is not given. Take is how long the
+	// handler takes.
+	ClockWrong, RetryDelay, Take time.Duration
 	// FailOneIn fails one run of so many, at random; 0: none.
 	FailOneIn int
 	// FailFirst fails each first attempt, to be retried at once.
@@ -91,6 +96,7 @@ func say(parts ...any) {
 }
 
 func (c consumer) run() error {
+	clock.SetWrong(c.ClockWrong)
 	ctx := context.Background()
 	mc, err := mongo.Connect(options.Client().ApplyURI(c.URI))
 	if err != nil {
@@ -106,7 +112,7 @@ func (c consumer) run() error {
 		return err
 	}
 	opts := []pulse.SubscribeOption{
-		pulse.OffsetReset(pulse.Earliest), pulse.RetryDelay(time.Millisecond),
+		pulse.OffsetReset(pulse.Earliest), pulse.RetryDelay(cmp.Or(c.RetryDelay, time.Millisecond)),
 	}
 	if !c.Ordered {
 		opts = append(opts, pulse.Unordered())
@@ -175,6 +181,7 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	if hangs && !h.StoreThenHang {
 		<-h.released
 	}
+	time.Sleep(h.Take)
 	if h.Idle {
 		return nil
 	}
