@@ -100,7 +100,7 @@ func (s *stage) hear(name string, m fleet.Message) {
 		return
 	}
 	s.mu.Lock()
-	s.handled[name] = m.Handled
+	s.handled[name] = max(s.handled[name], m.Handled) // several handlers tell at once, not in order
 	s.mu.Unlock()
 	select {
 	case s.news <- struct{}{}:
