@@ -117,6 +117,10 @@ func (e *Encoder) Any(p *any) {
 		EncodeSlice(e, &s, (*Encoder).Any)
 	case []any:
 		EncodeSlice(e, &v, (*Encoder).Any)
+	case bson.Binary:
+		EncodeNative(e, &v)
+	case bson.Timestamp:
+		EncodeNative(e, &v)
 	case bson.Raw:
 		e.Raw(&v)
 	case bson.RawValue:
@@ -126,7 +130,6 @@ func (e *Encoder) Any(p *any) {
 	case []string:
 		EncodeSlice(e, &v, (*Encoder).String)
 	default:
-		t, b, err := bson.MarshalValue(v)
-		e.Value(byte(t), b, err)
+		e.dynamic(v)
 	}
 }

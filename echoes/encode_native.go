@@ -1,9 +1,11 @@
 package echoes
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"math/big"
 	"net/url"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -23,12 +25,17 @@ func (e *Encoder) JSONNumber(p *json.Number) {
 		e.integer(n, e.minSize > 0)
 		return
 	}
+	f, ferr := p.Float64()
+	if ferr == nil && strconv.FormatFloat(f, 'f', -1, 64) == p.String() && f-f == 0 {
+		e.double(f)
+		return
+	}
 	dec, err := bson.ParseDecimal128(p.String())
 	if err != nil || dec.IsInf() != 0 || dec.IsNaN() {
 		e.failf("the json.Number ", quoteShort([]byte(*p)), " is not a number that BSON holds")
 		return
 	}
-	if f, err := p.Float64(); err == nil && isShortest(dec, f) {
+	if ferr == nil && isShortest(dec, f) {
 		e.double(f)
 		return
 	}
@@ -57,8 +64,7 @@ func (e *Encoder) JSON(p *json.RawMessage) {
 
 // URL writes a URL as its text.
 func (e *Encoder) URL(p *url.URL) {
-	s := p.String()
-	e.String(&s)
+	e.text(bson.TypeString, p.String())
 }
 
 // DateTime is Time for the driver's type.
@@ -68,10 +74,53 @@ func (e *Encoder) DateTime(p *bson.DateTime) {
 }
 
 // EncodeNative writes one of the driver's types that stand for exactly one type
-// of BSON. It leaves that to the driver.
+// of BSON. Code without a scope, which the driver refuses, has an empty one.
 func EncodeNative[T native](e *Encoder, p *T) {
-	t, b, err := bson.MarshalValue(*p)
+	switch v := any(p).(type) {
+	case *bson.Binary:
+		e.binary(v.Subtype, v.Data)
+	case *bson.Symbol:
+		e.text(bson.TypeSymbol, string(*v))
+	case *bson.JavaScript:
+		e.text(bson.TypeJavaScript, string(*v))
+	case *bson.Timestamp:
+		e.put(bson.TypeTimestamp)
+		e.buf = binary.LittleEndian.AppendUint32(e.buf, v.I)
+		e.buf = binary.LittleEndian.AppendUint32(e.buf, v.T)
+	case *bson.MinKey:
+		e.put(bson.TypeMinKey)
+	case *bson.MaxKey:
+		e.put(bson.TypeMaxKey)
+	case *bson.CodeWithScope:
+		code := *v
+		if code.Scope == nil {
+			code.Scope = bson.D{}
+		}
+		e.dynamic(code)
+	default: // rare
+		e.dynamic(*p)
+	}
+}
+
+// dynamic leaves a value to the driver, which uses reflection.
+func (e *Encoder) dynamic(v any) {
+	t, b, err := bson.MarshalValue(v)
 	e.Value(byte(t), b, err)
+}
+
+// binary writes binary data of any subtype. Subtype 2 repeats the length inside.
+func (e *Encoder) binary(subtype byte, data []byte) {
+	e.put(bson.TypeBinary)
+	n := uint32(len(data))
+	if subtype == bson.TypeBinaryBinaryOld {
+		n += 4
+	}
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, n)
+	e.buf = append(e.buf, subtype)
+	if subtype == bson.TypeBinaryBinaryOld {
+		e.buf = binary.LittleEndian.AppendUint32(e.buf, n-4)
+	}
+	e.buf = append(e.buf, data...)
 }
 
 // NotOneOf makes the value that is about to be written a problem: it is none of

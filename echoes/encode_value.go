@@ -13,14 +13,17 @@ import (
 )
 
 // String writes a string.
-func (e *Encoder) String(p *string) {
-	if !utf8.ValidString(*p) {
-		e.failf(badText("string", *p))
+func (e *Encoder) String(p *string) { e.text(bson.TypeString, *p) }
+
+// text writes one of the types that BSON writes like a string.
+func (e *Encoder) text(t bson.Type, s string) {
+	if !utf8.ValidString(s) {
+		e.failf(badText("string", s))
 		return
 	}
-	e.put(bson.TypeString)
-	e.buf = binary.LittleEndian.AppendUint32(e.buf, uint32(len(*p)+1))
-	e.buf = append(e.buf, *p...)
+	e.put(t)
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, uint32(len(s)+1))
+	e.buf = append(e.buf, s...)
 	e.buf = append(e.buf, 0)
 }
 
@@ -163,10 +166,7 @@ func (e *Encoder) Bytes(p *[]byte) {
 // ByteArray writes binary data of the generic subtype. It serves arrays:
 // e.ByteArray(p.Hash[:]).
 func (e *Encoder) ByteArray(src []byte) {
-	e.put(bson.TypeBinary)
-	e.buf = binary.LittleEndian.AppendUint32(e.buf, uint32(len(src)))
-	e.buf = append(e.buf, bson.TypeBinaryGeneric)
-	e.buf = append(e.buf, src...)
+	e.binary(bson.TypeBinaryGeneric, src)
 }
 
 func (e *Encoder) null() { e.put(bson.TypeNull) }
@@ -179,8 +179,7 @@ func EncodeText[T any, PT marshalsText[T]](e *Encoder, p *T) {
 		e.fail(err)
 		return
 	}
-	s := string(text)
-	e.String(&s)
+	e.text(bson.TypeString, string(text))
 }
 
 type marshalsText[T any] interface {
