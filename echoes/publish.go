@@ -22,6 +22,11 @@ func WithID(id string) PublishOption {
 	return func(o *Outgoing) { o.ID, o.idGiven = id, true }
 }
 
+// WithKey names what the event is about, an order's number for example. Kafka
+// keeps events with the same key in order: they share a partition. Pulse, whose
+// order spans the topic, has no use for it. Default: none.
+func WithKey(key string) PublishOption { return func(o *Outgoing) { o.Key = key } }
+
 // WithHeaders adds headers, which handlers find in the event's context.
 func WithHeaders(headers map[string]string) PublishOption {
 	return func(o *Outgoing) {

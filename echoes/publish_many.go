@@ -12,6 +12,8 @@ type Draft[P any] struct {
 	Params P
 	// ID is the event's ID as of WithID; empty makes a new one.
 	ID string
+	// Key is the event's key as of WithKey.
+	Key string
 	// Headers are what handlers find in the event's context.
 	Headers map[string]string
 }
@@ -35,7 +37,7 @@ func (a *App) PublishMany(ctx context.Context, topic string, drafts []Draft[any]
 	outs := make([]Outgoing, len(drafts))
 	var bad []error
 	for i, draft := range drafts {
-		outs[i] = Outgoing{Topic: topic, ID: draft.ID, Headers: draft.Headers}
+		outs[i] = Outgoing{Topic: topic, ID: draft.ID, Key: draft.Key, Headers: draft.Headers}
 		if err := outs[i].complete(draft.Params, len(carriers) > 1); err != nil {
 			bad = append(bad, fmt.Errorf("event %d: %w", i, invalid(topic, i, err)))
 		}
@@ -124,7 +126,7 @@ func PublishManyEncoded[P any](ctx context.Context, to Publisher, topic string, 
 		if err != nil {
 			bad = append(bad, fmt.Errorf("event %d: %w", i, invalid(topic, i, err)))
 		}
-		encoded[i] = Draft[any]{Params: v, ID: drafts[i].ID, Headers: drafts[i].Headers}
+		encoded[i] = Draft[any]{Params: v, ID: drafts[i].ID, Key: drafts[i].Key, Headers: drafts[i].Headers}
 	}
 	if err := refuse(topic, bad, len(drafts)); err != nil {
 		return nil, err

@@ -85,7 +85,9 @@ type Receiver struct {
 type Outgoing struct {
 	Topic string
 	// ID is empty when the carrier should make one up.
-	ID      string
+	ID string
+	// Key is what WithKey said, empty when it was not given.
+	Key     string
 	Params  bson.RawValue
 	Headers map[string]string
 
