@@ -142,6 +142,7 @@ func (p *Pool) claimSource(ctx context.Context, l *lane, src *source) (progress 
 	won, token, deadline, err := p.claim(ctx, picked)
 	p.admit(ctx, l, src, won, token, deadline)
 	if err != nil {
+		p.doubtClaim(l, src.format, picked, won, token)
 		p.Wake(l.receiver.Topic, src.format)
 		return false, err
 	}

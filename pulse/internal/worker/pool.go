@@ -38,6 +38,7 @@ type Pool struct {
 	running int     // handlers
 	slots   int     // slots reserved for claims in flight
 	held    map[string]*task
+	doubts  []doubt // claims whose answer was lost
 	// unsettled counts tasks whose end is not stored yet. While there are many, no handler starts: what
 	// they did would be lost with this process.
 	unsettled int

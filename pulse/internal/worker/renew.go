@@ -17,6 +17,9 @@ func (p *Pool) renewLoop(ctx context.Context) {
 		if err := p.renewOrders(ctx); err != nil && ctx.Err() == nil {
 			p.Report(err)
 		}
+		if err := p.resolveDoubts(ctx); err != nil && ctx.Err() == nil {
+			p.Report(err)
+		}
 		tasks := p.heldTasks()
 		for len(tasks) > 0 {
 			n := min(renewChunk, len(tasks))

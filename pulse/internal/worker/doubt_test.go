@@ -1,0 +1,102 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/matryer/is"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/pulsetest"
+)
+
+// The connection breaks while a claim is on its way, the look-up over the next one finds nothing, and only then
+// the server carries the claim out. What it claimed is handed back, with the attempt not consumed, and runs.
+func TestClaim_4_7_CarriedOutBehindTheLookUp(t *testing.T) {
+	t.Parallel()
+	for _, format := range store.Formats {
+		t.Run(fmt.Sprint("version ", int(format)), func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			const n = 5
+			o, name := newOrderedTopic(t, n), uuid.NewString()
+			c := o.contendOver(t, func(opts *options.ClientOptions) { opts.SetAppName(name).SetRetryWrites(false) })
+			c.lane.receiver.Limit = 2
+			c.lane.receiver.Adopt(store.Settings{ExecutionVersion: 1, MaxRetries: 3, RetryDelay: time.Millisecond, Multiplier: 1, Delivery: store.AtLeastOnce, BatchSize: 1})
+			c.lane.receiver.Handle = func(_ context.Context, call receiver.Call) error {
+				c.calls.Add(call.Events[0].ID)
+				return nil
+			}
+			if format == store.V2 {
+				o.convert(t)
+			}
+			due, _, _, err := c.Store.Candidates(t.Context(), "billing", "t", format, 100)
+			is.NoErr(err)
+			is.Equal(len(due), n)
+			failing := pulsetest.NewFailPoint(t, o.db.Client())
+			failing.Set(pulsetest.Failure{AppName: name, Commands: []string{"update"}, CloseConnection: true, Times: 1})
+			c.Wake("t", format)
+			_, err = c.claimRound(t.Context())
+			is.True(err != nil)
+			is.Equal(len(c.doubts), 1)
+			late, err := c.Store.Claim(t.Context(), due, "go:late", c.doubts[0].leases[0].Token, time.Hour)
+			is.NoErr(err)
+			is.Equal(len(late), n)
+			is.NoErr(c.resolveDoubts(t.Context()))
+			pulsetest.Eventually(t, "all have run", func(ctx context.Context) error {
+				_, err := c.claimRound(ctx)
+				if c.calls.Len() < n {
+					return fmt.Errorf("%d have (%w)", c.calls.Len(), err)
+				}
+				return err
+			})
+			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
+			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			before := o.all(t)
+			c.doubts[0].until = time.Now() // longer than a lease ago
+			is.NoErr(c.resolveDoubts(t.Context()))
+			is.Equal(len(c.doubts), 0)
+			is.Equal(o.all(t), before)
+			for _, d := range before {
+				is.Equal(d.Lookup("finalAttempt").AsInt64(), int64(1)) // none was consumed
+			}
+			is.Equal(c.calls.Len(), n)
+		})
+	}
+}
+
+// convert makes all deliveries such of version 2.
+func (o *orderedTopic) convert(t *testing.T) {
+	t.Helper()
+	is := is.New(t)
+	is.NoErr(o.db.Collection("p.history").Drop(t.Context()))
+	for _, d := range o.all(t) {
+		_, err := o.db.Collection("p.deliveries").UpdateByID(t.Context(), d.Lookup("_id"), bson.D{{Key: "$set", Value: bson.D{
+			{Key: "status", Value: delivery.StatusPending},
+			{Key: "attempt", Value: int32(0)},
+			{Key: "attemptId", Value: uuid.NewString()},
+			{Key: "attemptCreatedAt", Value: time.Now()},
+			{Key: "nextAttemptAt", Value: time.Now().Add(-time.Minute)},
+			{Key: "attempts", Value: bson.A{}},
+		}}})
+		is.NoErr(err)
+	}
+}
+
+// all returns the deliveries.
+func (o *orderedTopic) all(t *testing.T) []bson.Raw {
+	t.Helper()
+	is := is.New(t)
+	cursor, err := o.db.Collection("p.deliveries").Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}))
+	is.NoErr(err)
+	var docs []bson.Raw
+	is.NoErr(cursor.All(t.Context(), &docs))
+	return docs
+}
