@@ -77,6 +77,9 @@ func (c *consumer) stop() error {
 	c.endPolling()
 	left := release(held, c.conn.hurry, cancelGrace, echoes.ErrClosed)
 	close(c.abandon) // a revocation that waits for the same handlers gives up too
+	c.mu.Lock()
+	clear(c.partitions) // and the one that leaving the group brings finds nothing
+	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
 	var errs []error
