@@ -288,5 +288,5 @@ func (s *Server) explain(cause error) error {
 	case lines == "":
 		lines = "(it wrote nothing)"
 	}
-	return fmt.Errorf("Kafka on port %d did not come up: %w; its last output:\n%s", s.port, cause, lines)
+	return fmt.Errorf("the Kafka broker on port %d did not come up: %w; its last output:\n%s", s.port, cause, lines)
 }
