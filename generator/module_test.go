@@ -18,13 +18,13 @@ const modulePath = "example.com/shop"
 
 // module is a module of its own, beside the checkout that it uses.
 type module struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 }
 
 // newModule makes an empty module that finds echoes in this checkout and
 // everything else where the checkout finds it.
-func newModule(t *testing.T) *module {
+func newModule(t testing.TB) *module {
 	t.Helper()
 	checkout, err := filepath.Abs("..")
 	if err != nil {

@@ -212,6 +212,8 @@ func TestRun_7_2_CommandLine(t *testing.T) {
 		{[]string{"-chekc"}, 2, "", "-chekc"},
 		{[]string{".", "-check"}, 2, "", "flags come before packages: -check"},
 		{[]string{"main.go"}, 1, "", "name packages"},
+		{[]string{"list"}, 2, "", "there is no command list (did you mean echoesgen -list?)"},
+		{[]string{"async", "./..."}, 2, "", "did you mean echoesgen asyncapi?"},
 		{[]string{"-json"}, 2, "", "-json goes with -list"},
 		{[]string{"-list", "-check"}, 2, "", "exclude each other"},
 		{[]string{"-o", "a/b.go"}, 1, "", "cannot be the name of the generated files"},
