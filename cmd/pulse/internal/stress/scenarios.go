@@ -69,6 +69,8 @@ func inspectBacklog(v *audit.Verdict, entries []audit.Entry, events int) {
 	}
 }
 
+const rolloutPoll = 500 * time.Millisecond
+
 // playRollout goes from single handlers to batch handlers: a third of the events is there for the old replicas
 // alone, a third for both, a third for the new ones alone.
 func playRollout(ctx context.Context, s *stage, events int) error {
@@ -78,7 +80,7 @@ func playRollout(ctx context.Context, s *stage, events int) error {
 	if err := s.publish(ctx, single.Topic, third); err != nil {
 		return err
 	}
-	old, err := s.start(ctx, 2, load.Replica{Receivers: []load.Receiver{single}})
+	old, err := s.start(ctx, 2, load.Replica{Client: load.Client{Poll: rolloutPoll}, Receivers: []load.Receiver{single}})
 	if err != nil {
 		return err
 	}
@@ -87,8 +89,14 @@ func playRollout(ctx context.Context, s *stage, events int) error {
 	}
 	batch := batches
 	batch.ConfigVersion = 1
-	if _, err := s.start(ctx, 2, load.Replica{Receivers: []load.Receiver{batch}}); err != nil {
+	if _, err := s.start(ctx, 2, load.Replica{Client: load.Client{Poll: rolloutPoll}, Receivers: []load.Receiver{batch}}); err != nil {
 		return err
+	}
+	// The old replicas adopt the new settings with their next poll. From then on they meet deliveries of many events.
+	select {
+	case <-time.After(3 * rolloutPoll):
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	if err := s.publish(ctx, batch.Topic, third); err != nil {
 		return err
