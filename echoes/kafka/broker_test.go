@@ -87,8 +87,8 @@ func TestKafka_7_5_UnreachableBroker(t *testing.T) {
 	is := is.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	is.NoErr(err)
-	defer listener.Close()
-	silent := listener.Addr().String() // takes connections and says nothing
+	t.Cleanup(func() { _ = listener.Close() }) // after the parallel ones below
+	silent := listener.Addr().String()         // takes connections and says nothing
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	is.NoErr(err)
 	refusing := closed.Addr().String()
