@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // check collects every problem that can be found without I/O (spec 7.6).
@@ -55,10 +57,9 @@ func transportName(s string) bool {
 }
 
 // remedy says what to do about a transport that is selected and not configured.
-// For Kafka the way out comes first: this release has no Carrier to set.
 func remedy(transport, wayOut string) string {
 	if transport == transportKafka {
-		return wayOut + ", or set Config.Kafka to a Carrier of your own (one for Kafka is planned, and not part of this release)"
+		return "set Config.Kafka (package echoes/kafka) or " + wayOut
 	}
 	return "set Config.Pulse or " + wayOut
 }
@@ -165,8 +166,10 @@ func (c *check) listener(l Listener) Settings {
 	case l.kind == "":
 		wrong("the listener is empty: make it with echoes.On, OnItem or OnBatch")
 		return Settings{}
-	case l.topic == "":
+	case strings.TrimSpace(l.topic) == "":
 		wrong("the topic is empty: add topic=")
+	case !utf8.ValidString(l.topic):
+		wrong("the topic %q is not valid UTF-8: choose another name", l.topic)
 	}
 	if l.handle == nil {
 		wrong("the listener has no handler or no decoder: run echoesgen again")

@@ -32,9 +32,8 @@ const (
 type Config struct {
 	// Pulse configures the transport over MongoDB; nil leaves it out.
 	Pulse *Pulse
-	// Kafka is a transport over Kafka; nil leaves it out. A ready-made one is
-	// planned and not part of this release: what is set here is a Carrier of
-	// your own.
+	// Kafka is the transport over Kafka, made by New of package echoes/kafka; nil
+	// leaves it out.
 	Kafka Carrier
 
 	// ConsumeFrom says where listeners get their events from, unless their

@@ -11,8 +11,9 @@
 //
 // New makes an App of services and a configuration, Start runs it, Publish
 // publishes, Close ends it. Events travel over transports: over Pulse, which
-// keeps them in MongoDB, or over a Carrier. One for Kafka is planned; Carrier is
-// the seam for it. A listener does not know which transport brought its event.
+// keeps them in MongoDB, or over Kafka, see package echoes/kafka. A listener does
+// not need to know which transport brought its event, and what runs around all of
+// them is Middleware.
 //
 // # Handlers
 //
@@ -24,6 +25,20 @@
 // harmless. Single events are handled in order, one at a time, unless their
 // directive says ordered=false executionVersion=2, the choice for events that do
 // not depend on each other: docs/delivery.md compares.
+//
+// # Publishing
+//
+// App.Publish takes any topic and anything that can be encoded, App.PublishMany
+// many at once. A type can have its topic: echoesgen then writes typed functions
+// that validate and encode it without reflection, so that publishers and
+// listeners share one contract.
+//
+//	//echoes:topic order.created
+//	type OrderCreated struct {
+//
+//	ref, err := orders.PublishOrderCreated(ctx, app, order)
+//
+// An *InvalidEventError tells what can never be published from an outage.
 //
 // # Decoding
 //

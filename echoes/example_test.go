@@ -121,7 +121,7 @@ func ExampleApp_Check() {
 	fmt.Println(app.Check())
 	// Output:
 	// echoes: cannot start, 4 problems:
-	//   - Config.PublishTo selects kafka, and kafka is not configured: change Config.PublishTo, or set Config.Kafka to a Carrier of your own (one for Kafka is planned, and not part of this release)
+	//   - Config.PublishTo selects kafka, and kafka is not configured: set Config.Kafka (package echoes/kafka) or change Config.PublishTo
 	//   - Config.Defaults: maxRetries=-1: must be at least 0
 	//   - invoices.go:31: echoes_test.(*Invoices).Created (topic invoice.created): the topic is handled already, by invoices.go:31: echoes_test.(*Invoices).Created: let one method handle it and call both, or give one service another consumer group
 	//   - Config.Pulse: ConsumerGroup is empty: name the group whose work this client shares, e.g. the service's name

@@ -17,8 +17,8 @@ const (
 )
 
 // Carrier is a transport: it brings events from publishers to listeners. Pulse
-// is built in. One for Kafka is planned; until then Config.Kafka takes a Carrier
-// of your own. An application uses an App and never calls a Carrier.
+// is built in, package echoes/kafka makes one for Kafka. An application uses an
+// App and never calls a Carrier.
 //
 // The order of calls is Check, Connect, Start, then Close. Publish may be
 // called from Connect's return to Close's. After Close the carrier is as new,
