@@ -37,15 +37,17 @@ type Description struct {
 	// without Document.File.
 	Path   string
 	Status Status
-	// Listeners is how many are described, in how many packages.
-	Listeners, Packages int
+	// Listeners and Topics are how many listeners and types with a topic are
+	// described, in how many packages.
+	Listeners, Topics, Packages int
 	// Notes are those of Result.
 	Notes []Diagnostic
 }
 
-// AsyncAPI describes the topics of all listeners in the packages, and the
-// payloads that they read, as an AsyncAPI 3 document. It comes from the same model
-// as the generated code, and writes no code. Errors are those of Generate.
+// AsyncAPI describes the topics of all listeners in the packages, and those of
+// types with a topic, with their payloads, as an AsyncAPI 3 document. It comes from
+// the same model as the generated code, and writes no code. Errors are those of
+// Generate.
 func AsyncAPI(cfg Config, doc Document) (Description, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -58,7 +60,7 @@ func AsyncAPI(cfg Config, doc Document) (Description, error) {
 	if r.problems.Len() > 0 {
 		return Description{}, &SourceError{r.problems.Sorted(cfg.Dir)}
 	}
-	out := Description{Listeners: r.listeners, Packages: len(r.set.Packages), Notes: r.notes.Sorted(cfg.Dir)}
+	out := Description{Listeners: r.listeners, Topics: r.topics, Packages: len(r.set.Packages), Notes: r.notes.Sorted(cfg.Dir)}
 	var models []*resolve.Package
 	for _, p := range r.packages {
 		if p.model != nil {

@@ -64,8 +64,9 @@ type File struct {
 	// Path is relative to Config.Dir when the file lies below it.
 	Path   string
 	Status Status
-	// Listeners are those that the file registers, in its order.
-	Listeners []Listener
+	// Listeners are those that the file registers, in its order, and Publishers the
+	// functions for types with a topic.
+	Listeners, Publishers []Listener
 }
 
 // Result is what a run did.
@@ -148,7 +149,7 @@ func Generate(cfg Config) (Result, error) {
 			}
 			f := File{Path: diag.Relative(cfg.Dir, file.Path), Status: status}
 			if file.Content != nil {
-				f.Listeners = p.listeners(cfg.Dir)
+				f.Listeners, f.Publishers = p.listeners(cfg.Dir), p.publishers(cfg.Dir)
 			}
 			files = append(files, file)
 			result.Files = append(result.Files, f)
@@ -222,7 +223,7 @@ func read(cfg Config) (*run, error) {
 		out := &pkg{Package: p}
 		r.packages = append(r.packages, out)
 		something := len(listeners)+len(topics) > 0
-		if p.Old.Foreign && (something || p.Broken) {
+		if p.Old.Foreign && something {
 			r.problems.Add(token.Position{Filename: p.Generated, Line: 1, Column: 1}, fmt.Sprintf("%s was not written by echoesgen, and would be replaced", cfg.Output), "rename it, or delete it")
 		}
 		if p.Old.Err != nil {

@@ -12,14 +12,16 @@ import (
 	"github.com/orionjs/orion-go/generator/internal/resolve"
 )
 
-// Listener is one registered method.
+// Listener is one registered method, or the generated function that publishes a
+// type with a topic.
 type Listener struct {
 	Topic string `json:"topic"`
-	// Kind is "event" or "batch".
+	// Kind is "event" or "batch", and "publish" for a type with a topic.
 	Kind string `json:"kind"`
-	// Method is the method with its package, as in "shop.(*Orders).Created".
+	// Method is the method with its package, as in "shop.(*Orders).Created", or the
+	// function, as in "shop.PublishOrderCreated".
 	Method string `json:"method"`
-	// Payload is the type that the payload is decoded into, as in "shop.Order".
+	// Payload is the type of what is received or published, as in "shop.Order".
 	Payload string `json:"payload"`
 	// Options are the settings that the directive gives, in the order of the table
 	// of keys.
@@ -85,6 +87,23 @@ func (p *pkg) listeners(dir string) []Listener {
 				File:    diag.Relative(dir, at.Filename), Line: at.Line, Column: at.Column,
 			})
 		}
+	}
+	return out
+}
+
+// publishers are the functions that publish types with a topic.
+func (p *pkg) publishers(dir string) []Listener {
+	if p.model == nil {
+		return nil
+	}
+	var out []Listener
+	for _, t := range p.model.Topics {
+		at := t.Position()
+		out = append(out, Listener{
+			Topic: t.Name, Kind: "publish", Method: p.Name + "." + t.Publish, Options: Options{},
+			Payload: types.TypeString(t.Named, (*types.Package).Name),
+			File:    diag.Relative(dir, at.Filename), Line: at.Line, Column: at.Column,
+		})
 	}
 	return out
 }

@@ -13,8 +13,9 @@ import (
 
 const asyncAPIUsage = `usage: echoesgen asyncapi [flags] [packages]
 
-Describes the topics of all listeners in the packages, and the payloads that they
-read, as an AsyncAPI 3 document. Packages are as for go build, default .
+Describes the topics of all listeners in the packages, and those of types with
+//echoes:topic, with their payloads, as an AsyncAPI 3 document. Packages are as for
+go build, default .
 
   -o FILE           write FILE, as JSON when it ends with .json, else as YAML, and
                     only when it changed; default: print YAML
@@ -62,7 +63,7 @@ func asyncAPI(args []string, dir string, stdout, stderr io.Writer) int {
 		return failed(stderr, err)
 	}
 	printNotes(stderr, described.Notes)
-	noListeners(described.Listeners, described.Packages, stderr)
+	noListeners(described.Listeners+described.Topics, described.Packages, stderr)
 	switch {
 	case *file == "":
 		if _, err := stdout.Write(described.Content); err != nil {

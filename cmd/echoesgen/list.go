@@ -9,11 +9,12 @@ import (
 	"github.com/orionjs/orion-go/generator"
 )
 
-// printListeners prints every listener on a line, or all as one JSON array.
+// printListeners prints every listener and every publish function on a line, or all
+// as one JSON array.
 func printListeners(result generator.Result, asJSON bool, stdout, stderr io.Writer) int {
 	listeners := []generator.Listener{} // an empty array, and not null
 	for _, f := range result.Files {
-		listeners = append(listeners, f.Listeners...)
+		listeners = append(append(listeners, f.Listeners...), f.Publishers...)
 	}
 	if asJSON {
 		enc := json.NewEncoder(stdout)
@@ -35,6 +36,6 @@ func printListeners(result generator.Result, asJSON bool, stdout, stderr io.Writ
 	if err := w.Flush(); err != nil {
 		return failed(stderr, fmt.Errorf("printing the listeners: %w", err))
 	}
-	noListeners(result.Listeners, result.Packages, stderr)
+	noListeners(len(listeners), result.Packages, stderr)
 	return exitOK
 }

@@ -32,6 +32,9 @@ func (o *Orders) Shipped(ctx context.Context, items []echoes.Item[Order]) error 
 
 //echoes:event
 func (o *Orders) Paid(ctx context.Context, id string) error { return nil }
+
+//echoes:topic order.done
+type Done struct{ ID string }
 `
 
 // newOrders is a repository whose service stands in a folder of its own.
@@ -55,9 +58,10 @@ func TestList_7_1_Listeners(t *testing.T) {
 	status, stdout, stderr := r.echoesgen("-list", "./...")
 	is.Equal(status, 0)
 	is.Equal(stderr, "")
-	is.Equal(filepath.ToSlash(stdout), `order.created  event  orders.(*Orders).Created  ordered=false retryDelay=1m30s  orders/orders.go:15:1
-shipped        batch  orders.(*Orders).Shipped  batchSize=3                     orders/orders.go:18:1
-paid           event  orders.(*Orders).Paid     -                               orders/orders.go:21:1
+	is.Equal(filepath.ToSlash(stdout), `order.created  event    orders.(*Orders).Created  ordered=false retryDelay=1m30s  orders/orders.go:15:1
+shipped        batch    orders.(*Orders).Shipped  batchSize=3                     orders/orders.go:18:1
+paid           event    orders.(*Orders).Paid     -                               orders/orders.go:21:1
+order.done     publish  orders.PublishDone        -                               orders/orders.go:24:1
 `)
 	_, err := os.Stat(filepath.Join(r.dir, "orders", "echoes_gen.go"))
 	is.True(os.IsNotExist(err))
@@ -70,7 +74,8 @@ paid           event  orders.(*Orders).Paid     -                               
 		Line, Column                       int
 	}
 	is.NoErr(json.Unmarshal([]byte(stdout), &got))
-	is.Equal(len(got), 3)
+	is.Equal(len(got), 4)
+	is.Equal(got[3].Kind+" "+got[3].Payload, "publish orders.Done")
 	is.Equal(got[0].Topic+" "+got[0].Kind+" "+got[0].Method+" "+got[0].Payload, "order.created event orders.(*Orders).Created orders.Order")
 	is.Equal(got[0].Options, map[string]any{"ordered": false, "retryDelay": "1m30s"})
 	is.Equal(got[1].Options, map[string]any{"batchSize": 3.0})

@@ -36,7 +36,7 @@ usage:
 flags:
   -check       write nothing; exit 1 when a generated file is not up to date
   -list        write nothing; print topic, kind, method, options and position of
-               every listener
+               every listener, and of every type with a topic
   -json        with -list: print a JSON array of objects
   -o NAME      name of the generated files, default echoes_gen.go
   -tags LIST   build tags to apply, separated by commas
@@ -197,10 +197,13 @@ func failed(stderr io.Writer, err error) int {
 	return exitProblem
 }
 
-// listFile prints the listeners of a file.
+// listFile prints the listeners of a file, and its publish functions.
 func listFile(stdout io.Writer, f generator.File) {
 	for _, l := range f.Listeners {
 		fmt.Fprintf(stdout, "  %s -> %s (%s)\n", l.Topic, l.Method, l.Position())
+	}
+	for _, l := range f.Publishers {
+		fmt.Fprintf(stdout, "  %s <- %s (%s)\n", l.Topic, l.Method, l.Position())
 	}
 }
 

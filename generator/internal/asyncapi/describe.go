@@ -27,6 +27,9 @@ func describe(info Info, pkgs []*resolve.Package) object {
 				s.collect(l.Params)
 			}
 		}
+		for _, t := range p.Topics {
+			s.collect(t.Params)
+		}
 	}
 	s.nameComponents()
 
@@ -35,8 +38,12 @@ func describe(info Info, pkgs []*resolve.Package) object {
 	for _, p := range pkgs {
 		for _, service := range p.Services {
 			for _, l := range service.Listeners {
-				operations.set(operationID(l.FullName, operations), c.operation(l))
+				operations.set(operationID(l.FullName, operations), c.receive(l))
 			}
+		}
+		for _, t := range p.Topics {
+			name := p.Types.Name() + "." + t.Publish
+			operations.set(operationID(name, operations), c.send(name, t))
 		}
 	}
 	doc := object{
@@ -62,7 +69,7 @@ type channels struct {
 
 type channel struct {
 	id, topic string
-	// messages are the payloads that listeners read from the topic, by name.
+	// messages are the payloads of the topic as listeners read them, by name.
 	messages object
 	// payloads has the name of the message with each payload.
 	payloads typeutil.Map
@@ -102,20 +109,26 @@ func (c *channels) object() object {
 	return out
 }
 
-// operation is one listener.
-func (c *channels) operation(l *resolve.Listener) object {
-	x := c.channel(l.Topic)
-	message := c.message(x, l.Params)
-	out := object{
-		{"action", "receive"},
-		{"channel", reference("channels", x.id)},
-		{"title", l.FullName},
-	}
-	if doc := docText(l); doc != "" {
+// receive is the operation of a listener.
+func (c *channels) receive(l *resolve.Listener) object {
+	out := c.operation("receive", l.FullName, l.Topic, docText(l), l.Params)
+	out.set("x-echoes", settings(l))
+	return out
+}
+
+// send is the operation of a type with a topic.
+func (c *channels) send(name string, t *resolve.Topic) object {
+	return c.operation("send", name, t.Name, "", t.Params)
+}
+
+func (c *channels) operation(action, title, topic, doc string, t *resolve.Type) object {
+	x := c.channel(topic)
+	message := c.message(x, t)
+	out := object{{"action", action}, {"channel", reference("channels", x.id)}, {"title", title}}
+	if doc != "" {
 		out.set("description", doc)
 	}
 	out.set("messages", []object{reference("channels", x.id, "messages", message)})
-	out.set("x-echoes", settings(l))
 	return out
 }
 

@@ -23,6 +23,9 @@ type Topic struct {
 	at token.Position
 }
 
+// Position is where the directive begins.
+func (t *Topic) Position() token.Position { return t.at }
+
 // addTopic resolves a type with a topic.
 func (r *resolver) addTopic(d directive.TypeTopic) {
 	obj, ok := r.pkg.Types.Scope().Lookup(d.Spec.Name.Name).(*types.TypeName)
