@@ -79,7 +79,8 @@ func consume(t *testing.T, s *Server, n int) map[string]int {
 	return values
 }
 
-func TestServer_RecordsSurviveRestartAndKill(t *testing.T) {
+// One broker goes through all that can happen to it: a start takes seconds.
+func TestServer_RecordsSurviveRestartAndKillUntilStop(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s := start(t, Options{})
@@ -93,20 +94,19 @@ func TestServer_RecordsSurviveRestartAndKill(t *testing.T) {
 	is.NoErr(s.Kill())
 	<-exited
 	is.NoErr(s.Kill()) // a killed broker may be killed again
-	is.NoErr(s.Restart(t.Context()))
-	produce(t, client, "after")
 
-	is.Equal(s.Addr(), addr)
-	is.Equal(consume(t, s, 3), map[string]int{"before a restart": 1, "before a crash": 1, "after": 1})
-}
-
-func TestServer_StopIsFinalAndRemovesStorage(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	s := start(t, Options{})
-	_, err := os.Stat(s.dir.Data)
+	l, err := net.Listen("tcp", addr) // takes connections and never answers
 	is.NoErr(err)
-	exited := s.Exited()
+	err = s.Restart(t.Context())
+	is.True(err != nil)
+	is.True(strings.Contains(err.Error(), "is taken by another process"))
+	is.NoErr(l.Close())
+
+	is.NoErr(s.Restart(t.Context()))
+	is.Equal(s.Addr(), addr)
+	is.Equal(consume(t, s, 2), map[string]int{"before a restart": 1, "before a crash": 1})
+
+	exited = s.Exited()
 	is.NoErr(s.Stop())
 	<-exited
 	_, err = os.Stat(filepath.Dir(s.dir.LogPath()))
@@ -114,7 +114,7 @@ func TestServer_StopIsFinalAndRemovesStorage(t *testing.T) {
 	is.NoErr(s.Stop())
 	is.True(errors.Is(s.Restart(t.Context()), ErrStopped))
 	is.True(errors.Is(s.Kill(), ErrStopped))
-	is.True(Check(t.Context(), s.Addr()) != nil)
+	is.True(Check(t.Context(), addr) != nil)
 }
 
 func TestServer_KeepsStoragePathForOneBrokerAtATime(t *testing.T) {
@@ -171,20 +171,6 @@ func TestStart_TakenPort(t *testing.T) {
 	_, err = Start(t.Context(), Options{Port: l.Addr().(*net.TCPAddr).Port})
 	is.True(err != nil)
 	is.True(strings.Contains(err.Error(), "is taken by another process"))
-}
-
-func TestServer_PortTakenMeanwhileIsRecognized(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	s := start(t, Options{})
-	is.NoErr(s.Kill())
-	l, err := net.Listen("tcp", s.Addr()) // takes connections and never answers
-	is.NoErr(err)
-	err = s.Restart(t.Context())
-	is.True(err != nil)
-	is.True(strings.Contains(err.Error(), "is taken by another process"))
-	is.NoErr(l.Close())
-	is.NoErr(s.Restart(t.Context()))
 }
 
 func TestCheck_OneOfSeveralAddressesIsEnough(t *testing.T) {
