@@ -49,6 +49,15 @@ func TestAsyncAPI_7_1_Documents(t *testing.T) {
 			if err := valid.Validate(instance); err != nil {
 				t.Fatalf("not an AsyncAPI document: %v", err)
 			}
+			for _, part := range []string{`"action": "receive"`, `"channels": {`, `"$ref": "#/channels/order.created"`, `"title": "Orders",`} {
+				broken := strings.Replace(string(asJSON.Content), part, strings.Replace(part, ":", "x:", 1), 1)
+				broken = strings.Replace(broken, `"x: `, `x": `, 1)
+				instance, err := jsonschema.UnmarshalJSON(strings.NewReader(broken))
+				is.NoErr(err)
+				if valid.Validate(instance) == nil {
+					t.Errorf("the schema accepts a document without %s", part)
+				}
+			}
 			checkPayloads(t, instance)
 		})
 	}
@@ -102,11 +111,15 @@ func checkPayloads(t *testing.T, document any) {
 	}
 	const good = `{"_id": "0123456789abcdef01234567", "status": "open", "customerId": "c", "lines": [{"price": 1.5, "other": "x"}]`
 	for text, ok := range map[string]bool{
-		`{"params": ` + good + `}}`:                                                        true,
-		`{"params": ` + good + `, "level": 10, "parent": ` + good + `}}}`:                  true,
-		`{"params": ` + good + `, "level": null, "paidAt": null, "parent": null, "x": 1}}`: true,
-		`{"params": ` + good + `, "labels": {"a": 1, "b": null}, "tree": [[], [[]]]}}`:     true,
-		`{"params": ` + strings.Replace(good, "customerId", "customerid", 1) + `}}`:        true,
+		`{"params": ` + good + `}}`:                                                                                     true,
+		`{"params": ` + good + `, "level": 10, "parent": ` + good + `}}}`:                                               true,
+		`{"params": ` + good + `, "level": null, "paidAt": null, "parent": null, "x": 1}}`:                              true,
+		`{"params": ` + good + `, "labels": {"a": 1, "b": null}, "tree": [[], [[]]]}}`:                                  true,
+		`{"params": ` + strings.Replace(good, "customerId", "customerid", 1) + `}}`:                                     true,
+		`{"params": ` + good + `, "total": {"$numberDecimal": "12.50"}, "blob": {"type": "Buffer", "data": [1, 255]}}}`: true,
+		`{"params": ` + good + `, "total": 12.5, "blob": null, "raw": null, "trace": "6ba7b810-9dad-11d1-80b4-00c04fd430c8"}}`:                             true,
+		`{"params": ` + good + `, "total": "12.50"}}`:                                                                   false,
+		`{"params": ` + good + `, "blob": {"type": "Buffer", "data": [256]}}}`:                                          false,
 		good + `}`: false,
 		`{"params": ` + strings.Replace(good, `"open"`, `"broken"`, 1) + `}}`:                     false,
 		`{"params": ` + strings.Replace(good, `"customerId": "c", `, ``, 1) + `}}`:                false,

@@ -40,7 +40,7 @@ func (s *schemas) form(t *resolve.Type) object {
 	case resolve.Helper:
 		return helper(t)
 	case resolve.ByteArray:
-		return object{{"format", "binary"}, {"description", "bytes"}}
+		return bytesSchema()
 	case resolve.Array:
 		out := object{{"type", "array"}, {"items", s.element(t.Elem)}}
 		if a, ok := t.Go.Underlying().(*types.Array); ok {
@@ -74,9 +74,11 @@ func (s *schemas) element(t *resolve.Type) object {
 
 // hasNil reports whether null gives nil, and nil is published as null.
 func hasNil(t *resolve.Type) bool {
-	switch content(t).Form {
+	switch in := content(t); in.Form {
 	case resolve.Pointer, resolve.Slice, resolve.Map:
 		return true
+	case resolve.Method, resolve.Convert:
+		return in.Name == "Bytes" || in.Name == "Raw" || in.Name == "M" || in.Name == "D"
 	}
 	return false
 }
@@ -142,8 +144,8 @@ func orNull(schema object) object {
 // orText also allows the text that a type parses.
 func orText(schema object, t types.Type) object {
 	text := textOf(t)
-	if len(schema) == 0 || schema[0].name != "type" || schema[0].value == "string" {
-		return text // bytes have no other form in JSON
+	if len(schema) == 0 || schema[0].value == "string" {
+		return text
 	}
 	return object{{"anyOf", []object{text, schema}}}
 }
@@ -188,7 +190,12 @@ func method(t *resolve.Type) object {
 	case "ObjectID":
 		return object{{"type", "string"}, {"format", "objectid"}, {"pattern", "^[0-9a-fA-F]{24}$"}}
 	case "Decimal128":
-		return object{{"type", []string{"number", "string"}}, {"format", "decimal128"}}
+		exact := object{
+			{"type", "object"},
+			{"required", []string{"$numberDecimal"}},
+			{"properties", object{{"$numberDecimal", object{{"type", "string"}}}}},
+		}
+		return object{{"anyOf", []object{{{"type", "number"}}, exact}}}
 	case "JSONNumber":
 		return object{{"type", "number"}}
 	case "BigInt":
@@ -196,7 +203,7 @@ func method(t *resolve.Type) object {
 	case "URL":
 		return object{{"type", "string"}, {"format", "uri"}}
 	case "Bytes":
-		return object{{"format", "binary"}, {"description", "bytes"}}
+		return bytesSchema()
 	case "Raw", "M":
 		return object{{"type", "object"}}
 	case "D":
@@ -217,6 +224,19 @@ func helper(t *resolve.Type) object {
 		return basic(b)
 	}
 	return object{{"description", types.TypeString(t.Go, (*types.Package).Name)}}
+}
+
+// bytesSchema describes binary data, as Node writes it to JSON.
+func bytesSchema() object {
+	octet := object{{"type", "integer"}, {"minimum", 0}, {"maximum", math.MaxUint8}}
+	return object{
+		{"type", "object"},
+		{"required", []string{"type", "data"}},
+		{"properties", object{
+			{"type", object{{"const", "Buffer"}}},
+			{"data", object{{"type", "array"}, {"items", octet}}},
+		}},
+	}
 }
 
 // ranges are those of the small integers. Numbers of 64 bits are told by their
