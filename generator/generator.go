@@ -216,6 +216,7 @@ func read(cfg Config) (*run, error) {
 	}
 	r.set = set
 	var models []*resolve.Package
+	var generated []*load.Package
 	for _, p := range set.Packages {
 		listeners, topics := r.scan(p)
 		r.listeners += len(listeners)
@@ -231,11 +232,12 @@ func read(cfg Config) (*run, error) {
 		}
 		if something && !p.Broken && p.Types != nil && p.TypesInfo != nil {
 			out.model = resolve.Resolve(set, p, listeners, topics, &r.problems)
-			models = append(models, out.model)
+			models, generated = append(models, out.model), append(generated, p)
 			r.notes.Append(&out.model.Notes)
 		}
 	}
 	resolve.Mismatches(models, &r.notes)
+	load.NoteMissing(generated, strings.TrimSuffix(resolve.EchoesPath, "/echoes"), &r.notes)
 	return r, nil
 }
 

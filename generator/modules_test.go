@@ -186,3 +186,20 @@ func TestGenerate_7_4_OlderToolchain(t *testing.T) {
 	is.True(err != nil)
 	is.True(strings.Contains(err.Error(), "go.mod requires go >= 1.99"))
 }
+
+// TestGenerate_7_4_ModuleWithoutTheRuntime: generated code would not compile, and
+// a run says what to get.
+func TestGenerate_7_4_ModuleWithoutTheRuntime(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newModule(t)
+	m.write("shop.go", service("shop", "", "int"))
+	result, err := m.check()
+	is.NoErr(err)
+	is.Equal(len(result.Notes), 0)
+	m.write("go.mod", "module "+modulePath+"\n\ngo 1.26.0 // not github.com/orionjs/orion-go yet\n")
+	result, err = m.check()
+	is.NoErr(err)
+	is.Equal(len(result.Notes), 1)
+	is.Equal(result.Notes[0].String(), "go.mod:3:1: note: generated code imports github.com/orionjs/orion-go, which the module does not require (run go get github.com/orionjs/orion-go)")
+}
