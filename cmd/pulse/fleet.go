@@ -13,6 +13,6 @@ type memberCommand struct {
 
 // Run is a process of a stress or a bench, see package fleet.
 func (c memberCommand) Run() error {
-	roles := map[string]fleet.Role{load.ReplicaRole: load.Serve}
+	roles := map[string]fleet.Role{load.ReplicaRole: load.ServeReplica, load.PublisherRole: load.ServePublisher}
 	return fleet.Serve(c.Role, roles, os.Stdin, os.Stdout)
 }

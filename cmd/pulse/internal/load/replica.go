@@ -43,8 +43,8 @@ const meetTimeout = 20 * time.Second
 // errPlanned is why attempts fail that are to fail.
 var errPlanned = errors.New("this attempt was to fail")
 
-// Serve is the role. The process reports nothing at the end: the record says it all.
-func Serve(ctx context.Context, raw json.RawMessage, m *fleet.Member) (any, error) {
+// ServeReplica is the role. The process reports nothing at the end: the record says it all.
+func ServeReplica(ctx context.Context, raw json.RawMessage, m *fleet.Member) (any, error) {
 	var order Replica
 	if err := json.Unmarshal(raw, &order); err != nil {
 		return nil, err
