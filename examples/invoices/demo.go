@@ -72,7 +72,7 @@ func demo(ctx context.Context, client *mongo.Client, p *printer) (err error) {
 	}
 	p.printf("  It was handled %s after Publish was called.\n", round(time.Since(begin)))
 
-	again, err := app.Publish(ctx, billing.TopicCreated, invoice, echoes.WithID(eventID(invoice)))
+	again, err := billing.PublishInvoiceParams(ctx, app, invoice, echoes.WithID(eventID(invoice)))
 	if err != nil {
 		return err
 	}
@@ -115,14 +115,14 @@ func publish(ctx context.Context, app *echoes.App, prefix string, n int) (totals
 		}
 		if i%200 == 0 {
 			payment := billing.Payment{Invoice: invoice.Number, Amount: invoice.Total(), Method: "card"}
-			if _, err := app.Publish(ctx, billing.TopicPaid, payment); err != nil {
+			if _, err := billing.PublishPayment(ctx, app, payment); err != nil {
 				return t, err
 			}
 			t.events++
 			t.paid += payment.Amount
 		}
 		if i%400 == 0 {
-			if _, err := app.Publish(ctx, billing.TopicViewed, billing.View{Invoice: invoice.Number, At: time.Now()}); err != nil {
+			if _, err := billing.PublishView(ctx, app, billing.View{Invoice: invoice.Number, At: time.Now()}); err != nil {
 				return t, err
 			}
 			t.events++
@@ -134,7 +134,7 @@ func publish(ctx context.Context, app *echoes.App, prefix string, n int) (totals
 // publishInvoice publishes under an ID that belongs to the invoice: a publisher that does not know whether
 // it got through simply publishes again.
 func publishInvoice(ctx context.Context, app *echoes.App, t *totals, invoice billing.InvoiceParams) (echoes.EventRef, error) {
-	ref, err := app.Publish(ctx, billing.TopicCreated, invoice, echoes.WithID(eventID(invoice)))
+	ref, err := billing.PublishInvoiceParams(ctx, app, invoice, echoes.WithID(eventID(invoice)))
 	if err == nil && !ref.Duplicate {
 		t.events++
 		t.invoiced += invoice.Total()

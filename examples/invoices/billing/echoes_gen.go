@@ -3,6 +3,7 @@
 package billing
 
 import (
+	"context"
 	"time"
 
 	"github.com/orionjs/orion-go/echoes"
@@ -24,6 +25,51 @@ func (s *Invoices) EchoesListeners() []echoes.Listener {
 			echoes.ExecutionVersion(2),
 		).At("examples/invoices/billing/invoices.go:65"),
 	}
+}
+
+// TopicInvoiceParams is the topic of InvoiceParams.
+const TopicInvoiceParams = "invoice.created"
+
+// PublishInvoiceParams publishes on TopicInvoiceParams. Params that are not valid
+// or cannot be encoded are an *echoes.InvalidEventError, and nothing is stored.
+func PublishInvoiceParams(ctx context.Context, to echoes.Publisher, p InvoiceParams, opts ...echoes.PublishOption) (echoes.EventRef, error) {
+	return echoes.PublishEncoded(ctx, to, TopicInvoiceParams, &p, encodeInvoiceParams, opts...)
+}
+
+// PublishManyInvoiceParams publishes many events on TopicInvoiceParams, as
+// echoes.App.PublishMany does.
+func PublishManyInvoiceParams(ctx context.Context, to echoes.Publisher, drafts []echoes.Draft[InvoiceParams]) ([]echoes.Published, error) {
+	return echoes.PublishManyEncoded(ctx, to, TopicInvoiceParams, drafts, encodeInvoiceParams)
+}
+
+// TopicPayment is the topic of Payment.
+const TopicPayment = "invoice.paid"
+
+// PublishPayment publishes on TopicPayment. Params that are not valid
+// or cannot be encoded are an *echoes.InvalidEventError, and nothing is stored.
+func PublishPayment(ctx context.Context, to echoes.Publisher, p Payment, opts ...echoes.PublishOption) (echoes.EventRef, error) {
+	return echoes.PublishEncoded(ctx, to, TopicPayment, &p, encodePayment, opts...)
+}
+
+// PublishManyPayment publishes many events on TopicPayment, as
+// echoes.App.PublishMany does.
+func PublishManyPayment(ctx context.Context, to echoes.Publisher, drafts []echoes.Draft[Payment]) ([]echoes.Published, error) {
+	return echoes.PublishManyEncoded(ctx, to, TopicPayment, drafts, encodePayment)
+}
+
+// TopicView is the topic of View.
+const TopicView = "invoice.viewed"
+
+// PublishView publishes on TopicView. Params that are not valid
+// or cannot be encoded are an *echoes.InvalidEventError, and nothing is stored.
+func PublishView(ctx context.Context, to echoes.Publisher, p View, opts ...echoes.PublishOption) (echoes.EventRef, error) {
+	return echoes.PublishEncoded(ctx, to, TopicView, &p, encodeView, opts...)
+}
+
+// PublishManyView publishes many events on TopicView, as
+// echoes.App.PublishMany does.
+func PublishManyView(ctx context.Context, to echoes.Publisher, drafts []echoes.Draft[View]) ([]echoes.Published, error) {
+	return echoes.PublishManyEncoded(ctx, to, TopicView, drafts, encodeView)
 }
 
 func decodeInvoiceParams(d *echoes.Decoder, p *InvoiceParams) {
@@ -105,6 +151,62 @@ func decodeView(d *echoes.Decoder, p *View) {
 		}
 	}
 	d.Require(seen, "invoice")
+}
+
+func encodeInvoiceParams(e *echoes.Encoder, p *InvoiceParams) {
+	start := e.Begin()
+	e.Key("number")
+	e.String(&p.Number)
+	e.Key("customer")
+	encodeCustomer(e, &p.Customer)
+	e.Key("lines")
+	echoes.EncodeSlice(e, &p.Lines, encodeLine)
+	e.Key("dueAt")
+	e.Time(&p.DueAt)
+	e.Key("note")
+	echoes.EncodePtr(e, &p.Note, (*echoes.Encoder).String)
+	e.End(start)
+	e.Validate(p)
+}
+
+func encodeCustomer(e *echoes.Encoder, p *Customer) {
+	start := e.Begin()
+	e.Key("name")
+	e.String(&p.Name)
+	e.Key("country")
+	e.String(&p.Country)
+	e.End(start)
+}
+
+func encodeLine(e *echoes.Encoder, p *Line) {
+	start := e.Begin()
+	e.Key("text")
+	e.String(&p.Text)
+	e.Key("quantity")
+	e.Int(&p.Quantity)
+	e.Key("price")
+	e.Int64((*int64)(&p.Price))
+	e.End(start)
+}
+
+func encodePayment(e *echoes.Encoder, p *Payment) {
+	start := e.Begin()
+	e.Key("invoice")
+	e.String(&p.Invoice)
+	e.Key("amount")
+	e.Int64((*int64)(&p.Amount))
+	e.Key("method")
+	e.String(&p.Method)
+	e.End(start)
+}
+
+func encodeView(e *echoes.Encoder, p *View) {
+	start := e.Begin()
+	e.Key("invoice")
+	e.String(&p.Invoice)
+	e.Key("at")
+	e.Time(&p.At)
+	e.End(start)
 }
 
 // The conversions below stop compiling when a struct has changed since this file

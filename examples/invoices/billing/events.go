@@ -6,15 +6,10 @@ import (
 	"time"
 )
 
-// The topics that this service handles.
-const (
-	TopicCreated = "invoice.created"
-	TopicPaid    = "invoice.paid"
-	TopicViewed  = "invoice.viewed"
-)
-
 // InvoiceParams is what an invoice.created event carries. The publisher may send more: fields that are not
 // declared here are dropped.
+//
+//echoes:topic invoice.created
 type InvoiceParams struct {
 	Number   string    `bson:"number" echoes:"required"`
 	Customer Customer  `bson:"customer"`
@@ -37,8 +32,8 @@ type Line struct {
 	Price    Cents  `bson:"price"`
 }
 
-// Validate is called after decoding. An invoice that it refuses does not reach the handler; its delivery
-// fails with this error and the path to it.
+// Validate is called before publishing, where what it refuses is not stored, and after decoding. An invoice
+// that it refuses then does not reach the handler; its delivery fails with this error and the path to it.
 func (p InvoiceParams) Validate() error {
 	if len(p.Lines) == 0 {
 		return errors.New("an invoice needs at least one line")
@@ -56,6 +51,8 @@ func (p InvoiceParams) Total() Cents {
 }
 
 // Payment is what an invoice.paid event carries.
+//
+//echoes:topic invoice.paid
 type Payment struct {
 	Invoice string `bson:"invoice" echoes:"required"`
 	Amount  Cents  `bson:"amount"`
@@ -63,6 +60,8 @@ type Payment struct {
 }
 
 // View is what an invoice.viewed event carries.
+//
+//echoes:topic invoice.viewed
 type View struct {
 	Invoice string    `bson:"invoice" echoes:"required"`
 	At      time.Time `bson:"at"`

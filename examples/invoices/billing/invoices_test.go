@@ -41,7 +41,7 @@ func TestInvoices_7_6_CanBeStarted(t *testing.T) {
 	for _, l := range app.Listeners() {
 		topics = append(topics, l.Topic())
 	}
-	is.Equal(topics, []string{TopicCreated, TopicPaid, TopicViewed})
+	is.Equal(topics, []string{TopicInvoiceParams, TopicPayment, TopicView})
 }
 
 // Handlers are methods: a test calls them without any events, here with those of a batch that is delivered
