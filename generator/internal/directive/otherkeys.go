@@ -2,6 +2,7 @@ package directive
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/orionjs/orion-go/generator/internal/diag"
 )
@@ -56,11 +57,8 @@ func nearestKey(name string) (Key, bool) {
 
 // openingQuote returns the quote that a value begins with, empty for none.
 func openingQuote(value string) string {
-	for _, r := range value {
-		if strings.ContainsRune("\"'`“”„«‘", r) {
-			return string(r)
-		}
-		break
+	if r, _ := utf8.DecodeRuneInString(value); strings.ContainsRune("\"'`“”„«‘", r) {
+		return string(r)
 	}
 	return ""
 }
