@@ -56,7 +56,13 @@ func (conn *connection) end() error {
 		errs = append(errs, fmt.Errorf("events are still being published: %w", err))
 	}
 	if conn.consumer != nil {
-		if err := bounded(conn.client.LeaveGroupContext); err != nil && !errors.Is(err, context.Canceled) {
+		err := bounded(conn.client.LeaveGroupContext)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			// Another member has died, and the brokers hold this one's answer back until that one's session has
+			// ended. What was handled is committed already: the group only notices later that we are gone.
+			conn.link.Logger.Warn("kafka: closed without leaving the group, which notices it when the session ends", "group", conn.consumer.group)
+		case err != nil && !errors.Is(err, context.Canceled):
 			errs = append(errs, fmt.Errorf("leave the group: %w", err))
 		}
 	}
@@ -104,10 +110,9 @@ func release(held []*partition, patience <-chan struct{}, grace time.Duration, c
 		for _, p := range held {
 			p.cancel(cause)
 		}
-		over := make(chan struct{})
-		timer := time.AfterFunc(grace, func() { close(over) })
-		defer timer.Stop()
-		allDone(held, over)
+		over, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		allDone(held, over.Done())
 	}
 	for _, p := range held {
 		if p.fence() {
