@@ -246,7 +246,7 @@ func TestKafka_7_6_ForbiddenGroupAndTopic(t *testing.T) {
 				return resp, nil, true
 			})
 		},
-		"orders.go:7: (*Orders).Handle (topic forbidden): Kafka refuses the topic: TOPIC_AUTHORIZATION_FAILED": func(cluster *kfake.Cluster) {
+		"orders.go:7: (*Orders).Handle (topic forbidden): the brokers refuse the topic: TOPIC_AUTHORIZATION_FAILED": func(cluster *kfake.Cluster) {
 			cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 				cluster.KeepControl()
 				r := req.(*kmsg.MetadataRequest)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -112,7 +111,7 @@ func (conn *connection) checkTopics(ctx context.Context) error {
 		}
 		for _, r := range conn.link.Receivers {
 			if r.Topic() == *topic.Topic {
-				problems = append(problems, about(r, fmt.Errorf("Kafka refuses the topic: %w", err)))
+				problems = append(problems, about(r, fmt.Errorf("the brokers refuse the topic: %w", err)))
 			}
 		}
 	}
@@ -136,13 +135,7 @@ func (conn *connection) checkGroup(ctx context.Context) error {
 		if err == nil || errors.Is(err, kerr.GroupIDNotFound) {
 			return nil
 		}
-		pause := time.NewTimer(firstPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		pause.Stop()
-		if ctx.Err() != nil || !kerr.IsRetriable(err) {
+		if !kerr.IsRetriable(err) || !wait(ctx, firstPause) {
 			return fmt.Errorf("ask about the group %s: %w", group, err)
 		}
 	}

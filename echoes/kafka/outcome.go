@@ -63,18 +63,26 @@ func (p *partition) plan(rec *kgo.Record, err error) *kgo.Record {
 // pause waits before a retry, with the partition in hand but not a place among
 // those that run. When the partition is given up, the retry is stored at once.
 func (p *partition) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(p.ctx, d)
+	defer cancel()
 	select {
-	case <-timer.C:
+	case <-ctx.Done():
 	case <-p.stop:
 	}
+}
+
+// wait waits for d, and reports false when ctx ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	pause, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-pause.Done()
+	return ctx.Err() == nil
 }
 
 // store publishes the next life of a record until Kafka has acknowledged it. It
 // returns false when the partition is given up before.
 func (p *partition) store(next, rec *kgo.Record) bool {
-	for wait := firstPause; ; {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := p.produce(next)
 		switch {
 		case err == nil:
@@ -89,14 +97,9 @@ func (p *partition) store(next, rec *kgo.Record) bool {
 		}
 		p.consumer.conn.report(fmt.Errorf("kafka: topic %s, partition %d waits: event %s cannot be stored in %s, which is tried again: %w",
 			rec.Topic, rec.Partition, eventID(rec), next.Topic, publishError(next.Topic, 0, err)))
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-p.ctx.Done():
-			timer.Stop()
+		if !wait(p.ctx, pause) {
 			return false
 		}
-		wait = min(2*wait, lastPause)
 	}
 }
 

@@ -92,7 +92,7 @@ func (c *carrier) PublishMany(ctx context.Context, outs []echoes.Outgoing) ([]ec
 	return results, nil
 }
 
-var errUnknown = errors.New("Kafka has not answered, the event may be stored or not")
+var errUnknown = errors.New("no answer from the brokers, the event may be stored or not")
 
 // publishError says what a failed produce means.
 func publishError(topic string, index int, err error) error {
@@ -100,7 +100,7 @@ func publishError(topic string, index int, err error) error {
 	case errors.Is(err, kgo.ErrClientClosed):
 		return echoes.ErrClosed
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.InvalidRecord):
-		return &echoes.InvalidEventError{Topic: topic, Index: index, Err: fmt.Errorf("Kafka refuses it: %w", err)}
+		return &echoes.InvalidEventError{Topic: topic, Index: index, Err: fmt.Errorf("the brokers refuse it: %w", err)}
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return fmt.Errorf("the topic does not exist, and the brokers do not create it: create it: %w", err)
 	}

@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -77,7 +76,7 @@ func TestKafka_7_7_BufferingIsBounded(t *testing.T) {
 	for p, order := range w.order {
 		for i, n := range order {
 			if n != p+2*i {
-				t.Fatal(fmt.Sprintf("partition %d: %d came at place %d", p, n, i))
+				t.Fatalf("partition %d: %d came at place %d", p, n, i)
 			}
 		}
 	}
