@@ -43,8 +43,7 @@ import (
 //   - bson.Raw without bytes and a zero bson.RawValue are null.
 //   - Text that is not UTF-8, a key with a NUL byte, a year outside of 0 to 9999
 //     and a nil field that is required are problems, since some reader could not
-//     read them. NaN and the infinities are numbers of BSON; a transport that has
-//     none, like Kafka's JSON, refuses the event.
+//     read them. NaN and the infinities are numbers like others.
 //
 // The first problem stays, and Err names its path. An Encoder is made by
 // EncodeParams and belongs to one goroutine.

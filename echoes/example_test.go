@@ -143,3 +143,45 @@ func ExampleDecodeParams() {
 	// lines[0].price: want float64, got string
 	// true lines[0].price
 }
+
+// Code around all handlers, on every transport. The first is the outermost.
+func ExampleConfig_middleware() {
+	count := func(ctx context.Context, call echoes.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		fmt.Println(call.Topic, call.Kind, len(call.Items), "attempt", call.Attempt, err)
+		return err
+	}
+	cfg := echoes.Config{
+		Pulse:      &echoes.Pulse{URI: "mongodb://localhost/commerce", Config: pulse.Config{ConsumerGroup: "billing"}},
+		Middleware: []echoes.Middleware{count},
+	}
+	app, err := echoes.New(cfg, &Invoices{})
+	fmt.Println(app.Check(), err)
+	// Output: <nil> <nil>
+}
+
+// What echoesgen writes for a type with //echoes:topic: an encoder, and a function
+// that publishes with it. What is not valid never reaches the transport.
+func ExamplePublishEncoded() {
+	encode := func(e *echoes.Encoder, p *Invoice) {
+		start := e.Begin()
+		e.Key("id")
+		e.String(&p.ID)
+		e.End(start)
+	}
+	publishInvoice := func(ctx context.Context, to echoes.Publisher, p Invoice, opts ...echoes.PublishOption) (echoes.EventRef, error) {
+		return echoes.PublishEncoded(ctx, to, "invoice.created", &p, encode, opts...)
+	}
+	app, err := echoes.New(echoes.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = publishInvoice(context.Background(), app, Invoice{ID: "caf\xe9"})
+	fmt.Println(err)
+	var invalid *echoes.InvalidEventError
+	fmt.Println(errors.As(err, &invalid))
+	// Output:
+	// echoes: publish to invoice.created: id: the string is not valid UTF-8 (at byte 3): binary data belongs in a []byte
+	// true
+}
