@@ -68,6 +68,10 @@ func (p *Pool) Drain(ctx context.Context) error {
 			problem = fmt.Errorf("pulse: %d handlers did not return although their context ended %v ago; their deliveries run again once their leases expire", n, cancelGrace)
 		}
 	}
+	if _, bounded := ctx.Deadline(); bounded {
+		// On a busy server storing them takes its time too: the caller's, as far as it goes.
+		p.settler.waitEmpty(ctx)
+	}
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()
 	if n := p.settler.waitEmpty(flush); n > 0 && problem == nil {
