@@ -9,13 +9,16 @@ PKG  ?= ./...
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-short lint generate check-generated bench clean
+.PHONY: help demo demo-migration test test-short lint generate check-generated bench stress soak clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Run the example service with a database of its own.
 	$(PULSE) -- $(GO) run ./examples/invoices
+
+demo-migration: ## Move a topic from Kafka to Pulse under load, with servers of its own.
+	$(PULSE) --kafka -- $(GO) run ./examples/migration
 
 test: ## Run go vet and all tests with the race detector, with a database and a Kafka broker of their own.
 	$(PULSE) --kafka -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race $(ARGS) $(PKG)'
@@ -39,6 +42,12 @@ check-generated: ## Fail if a generated file is not up to date.
 
 bench: ## Run the benchmarks, with a database of their own.
 	$(PULSE) -- $(GO) test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
+
+stress: ## Show with 70,000 events over several processes that none is lost or handled twice.
+	$(GO) run ./cmd/pulse stress $(ARGS)
+
+soak: ## The same with random faults for ten minutes; ARGS='--soak 1h --seed 7' for others.
+	$(GO) run ./cmd/pulse stress --soak 10m $(ARGS)
 
 clean: ## Remove built files. The servers in the user's cache directory stay.
 	rm -rf bin dist
