@@ -3,6 +3,7 @@ package pulse_test
 import (
 	"context"
 	"crypto/rand"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,18 @@ func chaosDatabase(t *testing.T) *mongo.Database {
 		_ = db.Drop(ctx) // what a killed process has locked may stay: the server ends with the tests
 	})
 	return db
+}
+
+// soaking says how long tests of chance go on beyond what they always do: PULSE_SOAK=1h go test -timeout 2h -run ...
+func soaking(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("PULSE_SOAK")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	is.New(t).NoErr(err)
+	return d
 }
 
 // onServer makes a client connect to another server than that of the tests.

@@ -91,12 +91,48 @@ func runsInOrder(t *testing.T, db *mongo.Database, n int) {
 	t.Logf("%d events, %d runs", n, len(runs))
 }
 
+// acceptedInOrder checks by the same record that the runs whose success was accepted, as the attempts' owners tell,
+// followed each other in the order of the events: one for each, without a hole.
+func acceptedInOrder(t *testing.T, db *mongo.Database, n int) {
+	t.Helper()
+	is := is.New(t)
+	type run struct {
+		event, pid string
+		attempt    int64
+	}
+	at := map[run]bson.Timestamp{}
+	number := map[string]int{}
+	for _, r := range mustFind(t, db.Collection("runs"), bson.D{}) {
+		seconds, increment := r.Lookup("at").Timestamp()
+		key := run{r.Lookup("event").StringValue(), fmt.Sprint(r.Lookup("pid").AsInt64()), r.Lookup("attempt").AsInt64()}
+		if when := (bson.Timestamp{T: seconds, I: increment}); when.After(at[key]) {
+			at[key] = when // what the same process did before was not accepted
+		}
+		number[key.event] = int(r.Lookup("number").AsInt64())
+	}
+	accepted := make([]bson.Timestamp, n)
+	for _, a := range mustFind(t, historyOf(db), bson.D{{Key: "status", Value: "success"}}) {
+		owner := strings.Split(a.Lookup("lockOwner").StringValue(), ":")
+		event := a.Lookup("eventId").StringValue()
+		when, ran := at[run{event, owner[len(owner)-2], a.Lookup("attempt").AsInt64()}]
+		is.True(ran)
+		is.True(accepted[number[event]].IsZero())
+		accepted[number[event]] = when
+	}
+	for i := 1; i < n; i++ {
+		if !accepted[i].After(accepted[i-1]) {
+			t.Fatalf("the accepted run of event %d was not behind that of event %d", i, i-1)
+		}
+	}
+}
+
 // Three processes, of which the one that holds the order is killed, or frozen for longer than its lease, in
 // the middle of its work, again and again, while one run of a hundred fails.
 func TestOrdered_4_9_ProcessesKilledAndFrozen(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	const rounds, each = 4, 300
+	const each = 300
+	rounds, began, soak := 0, time.Now(), soaking(t)
 	db := chaosDatabase(t)
 	c := consumer{Database: db.Name(), Workers: 2, MaxRetries: 50, Ordered: true, FailOneIn: 100, Lease: 2 * time.Second}
 	var processes []*process
@@ -107,7 +143,8 @@ func TestOrdered_4_9_ProcessesKilledAndFrozen(t *testing.T) {
 	config.ConsumerGroup = "shop"
 	publisher := startOver(t, db.Client(), config)
 	stop := watchPrefix(t, db)
-	for round := range rounds {
+	for round := 0; round < 4 || time.Since(began) < soak; round++ {
+		rounds++
 		messages := make([]pulse.Message[order], each)
 		for i := range messages {
 			messages[i].Data.Number = round*each + i
@@ -150,6 +187,7 @@ func TestOrdered_4_9_ProcessesKilledAndFrozen(t *testing.T) {
 	is.True(looks > 0)
 	is.True(lost <= rounds) // each strike costs the running event one attempt, and no other
 	runsInOrder(t, db, rounds*each)
+	acceptedInOrder(t, db, rounds*each)
 }
 
 // A process dies with a window of claims. Those that had not started are run as if nothing had happened;
