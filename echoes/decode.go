@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"strings"
+	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -53,10 +55,12 @@ type Decoder struct {
 	buf  []byte
 	root bson.Type
 
-	// The value under the cursor: its type, its bytes buf[off:end], and key.
-	typ      bson.Type
-	off, end int
-	key      []byte
+	// The value under the cursor: its type, its bytes buf[off:end], and its key
+	// buf[key:keyEnd]. Offsets, since a slice would be a pointer more to write for
+	// every field.
+	typ         bson.Type
+	off, end    int
+	key, keyEnd int
 
 	pos   int // where Next goes on
 	elem  int // offset to blame for a problem: see path; -1 is the root
@@ -87,20 +91,24 @@ func (d *Decoder) reset(v bson.RawValue) {
 // DecodeParams decodes v with decode and returns the result, or the zero value
 // and a *DecodeError that names the path of the first problem.
 func DecodeParams[P any](v bson.RawValue, decode func(*Decoder, *P)) (P, error) {
-	var (
-		d Decoder
-		p P
-	)
+	d := decoders.Get().(*Decoder)
+	var p P
 	d.reset(v)
 	if d.err == nil {
-		decode(&d, &p)
+		decode(d, &p)
 	}
-	if d.err != nil {
-		var zero P
-		return zero, d.err
+	err := d.Err()
+	*d = Decoder{} // nothing keeps the payload
+	decoders.Put(d)
+	if err != nil {
+		return *new(P), err
 	}
 	return p, nil
 }
+
+// decoders are those that are not in use. A decoder escapes, since it goes to a
+// function that is not known here.
+var decoders = sync.Pool{New: func() any { return new(Decoder) }}
 
 // Err returns the first problem as a *DecodeError, nil if there is none.
 func (d *Decoder) Err() error {
@@ -157,7 +165,7 @@ func (d *Decoder) Next(end int) bool {
 		return false
 	}
 	d.elem = start
-	n := bytes.IndexByte(d.buf[start+1:end], 0)
+	n := textEnd(d.buf[start+1 : end])
 	if n < 0 {
 		d.fail(errMalformed)
 		return false
@@ -166,11 +174,11 @@ func (d *Decoder) Next(end int) bool {
 	t := bson.Type(d.buf[start])
 	n = size(t, d.buf[off:end])
 	if n < 0 {
-		d.key = nil
+		d.keyEnd = d.key
 		d.fail(errMalformed)
 		return false
 	}
-	d.key = d.buf[start+1 : off-1 : off-1]
+	d.key, d.keyEnd = start+1, off-1
 	d.typ, d.off, d.end = t, off, off+n
 	d.pos = off + n
 	return true
@@ -179,7 +187,7 @@ func (d *Decoder) Next(end int) bool {
 // Key returns the current field's name. It is a view of the payload, meant for
 // `switch string(d.Key())`, which does not allocate; it must not be kept or
 // changed.
-func (d *Decoder) Key() []byte { return d.key }
+func (d *Decoder) Key() []byte { return d.buf[d.key:d.keyEnd:d.keyEnd] }
 
 // Present reports whether the value under the cursor is there, which null and
 // undefined are not. A required field is seen only when it is present.
@@ -248,24 +256,12 @@ func (d *Decoder) Check(err error) {
 // does not fit into b or the type is unknown. It is the one place where lengths
 // of the payload are trusted.
 func size(t bson.Type, b []byte) int {
-	n := -1
+	n := int(fixedSize[t]) - 1
 	switch t {
 	case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol:
 		n = stringSize(b)
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
 		n = lengthAt(b, 5)
-	case bson.TypeInt32:
-		n = 4
-	case bson.TypeInt64, bson.TypeDouble, bson.TypeDateTime, bson.TypeTimestamp:
-		n = 8
-	case bson.TypeObjectID:
-		n = 12
-	case bson.TypeDecimal128:
-		n = 16
-	case bson.TypeBoolean:
-		n = 1
-	case bson.TypeNull, bson.TypeUndefined, bson.TypeMinKey, bson.TypeMaxKey:
-		n = 0
 	case bson.TypeBinary:
 		// Length, subtype, data.
 		if m := lengthAt(b, 0); m >= 0 && m <= len(b)-5 {
@@ -289,6 +285,26 @@ func size(t bson.Type, b []byte) int {
 		return -1
 	}
 	return n
+}
+
+// textEnd returns the offset of the first zero byte of b, -1 if there is none. Keys
+// are short: most end within the first eight bytes, which are looked at together.
+func textEnd(b []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	if len(b) >= 8 {
+		word := binary.LittleEndian.Uint64(b)
+		// The lowest top bit that stays is that of the first zero byte.
+		if zeros := (word - ones) &^ word & tops; zeros != 0 {
+			return bits.TrailingZeros64(zeros) / 8
+		}
+	}
+	return bytes.IndexByte(b, 0)
+}
+
+// fixedSize holds the size of the types of one size, plus one.
+var fixedSize = [256]uint8{
+	bson.TypeInt32: 5, bson.TypeInt64: 9, bson.TypeDouble: 9, bson.TypeDateTime: 9, bson.TypeTimestamp: 9, bson.TypeObjectID: 13,
+	bson.TypeDecimal128: 17, bson.TypeBoolean: 2, bson.TypeNull: 1, bson.TypeUndefined: 1, bson.TypeMinKey: 1, bson.TypeMaxKey: 1,
 }
 
 // lengthAt reads a length of at least least from the start of b, -1 if there is

@@ -80,11 +80,11 @@ func (d *Decoder) D(p *bson.D) {
 	}
 	doc := make(bson.D, 0, d.count(end, 32))
 	for d.Next(end) {
-		if !utf8.Valid(d.key) {
-			d.failUTF8("key", d.key)
+		if !utf8.Valid(d.Key()) {
+			d.failUTF8("key", d.Key())
 			return
 		}
-		doc = append(doc, bson.E{Key: string(d.key)})
+		doc = append(doc, bson.E{Key: string(d.Key())})
 		d.Any(&doc[len(doc)-1].Value)
 	}
 	if d.err == nil {

@@ -1,7 +1,6 @@
 package echoes
 
 import (
-	"bytes"
 	"strconv"
 	"unsafe"
 
@@ -34,9 +33,14 @@ func Slice[E any](d *Decoder, p *[]E, elem func(*Decoder, *E)) {
 		return
 	}
 	var zero E
-	s := make([]E, 0, d.count(end, unsafe.Sizeof(zero)))
+	counted := d.count(end, unsafe.Sizeof(zero))
+	s := make([]E, 0, counted)
 	for d.Next(end) {
-		s = append(s, zero)
+		if len(s) < counted {
+			s = s[:len(s)+1] // zero since make
+		} else {
+			s = append(s, zero)
+		}
 		elem(d, &s[len(s)-1])
 	}
 	if d.err == nil {
@@ -89,7 +93,7 @@ func (d *Decoder) count(end int, each uintptr) int {
 	most := firstAlloc / int(max(each, 1))
 	n := 0
 	for pos := d.pos; pos < end && n < most; n++ {
-		i := bytes.IndexByte(d.buf[pos+1:end], 0)
+		i := textEnd(d.buf[pos+1 : end])
 		if i < 0 {
 			break
 		}

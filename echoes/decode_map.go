@@ -67,18 +67,18 @@ func beginMap[K comparable, V any](d *Decoder, p *map[K]V) (end int, m map[K]V) 
 // MapKey returns the current field's name as a key to keep. A key that is not
 // valid UTF-8 is a problem.
 func (d *Decoder) MapKey() string {
-	if !utf8.Valid(d.key) {
-		d.failUTF8("key", d.key)
+	if !utf8.Valid(d.Key()) {
+		d.failUTF8("key", d.Key())
 	}
-	return string(d.key)
+	return string(d.Key())
 }
 
 // IntKey reads a field's name as a whole number, the form in which the driver
 // stores such keys.
 func IntKey[K signed](d *Decoder, k *K) {
-	n, err := strconv.ParseInt(string(d.key), 10, 64)
+	n, err := strconv.ParseInt(string(d.Key()), 10, 64)
 	if err != nil || int64(K(n)) != n {
-		d.failf("want a key that is an ", intName[K](), ", got ", quoteShort(d.key))
+		d.failf("want a key that is an ", intName[K](), ", got ", quoteShort(d.Key()))
 		return
 	}
 	*k = K(n)
@@ -86,9 +86,9 @@ func IntKey[K signed](d *Decoder, k *K) {
 
 // UintKey is IntKey for unsigned numbers.
 func UintKey[K unsigned](d *Decoder, k *K) {
-	n, err := strconv.ParseUint(string(d.key), 10, 64)
+	n, err := strconv.ParseUint(string(d.Key()), 10, 64)
 	if err != nil || uint64(K(n)) != n {
-		d.failf("want a key that is a ", uintName[K](), ", got ", quoteShort(d.key))
+		d.failf("want a key that is a ", uintName[K](), ", got ", quoteShort(d.Key()))
 		return
 	}
 	*k = K(n)

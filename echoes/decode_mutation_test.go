@@ -59,7 +59,7 @@ type visit struct {
 // visitDecoder walks with the decoder's cursor.
 func visitDecoder(d *Decoder, out []visit) []visit {
 	for end := d.enter(d.typ, ""); d.Next(end); {
-		out = append(out, visit{d.typ, string(d.key), d.off, d.end})
+		out = append(out, visit{d.typ, string(d.Key()), d.off, d.end})
 		if d.typ == bson.TypeEmbeddedDocument || d.typ == bson.TypeArray {
 			out = visitDecoder(d, out)
 		}

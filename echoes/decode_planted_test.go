@@ -16,7 +16,7 @@ import (
 // stands there instead while the fault is on. Every one lets the cursor look where
 // it must not, or lets something through.
 var planted = []struct{ name, sound, faulty string }{
-	{"a key may end behind its document", "bytes.IndexByte(d.buf[start+1:end], 0)", "bytes.IndexByte(d.buf[start+1:], 0)"},
+	{"a key may end behind its document", "textEnd(d.buf[start+1 : end])", "textEnd(d.buf[start+1:])"},
 	{"a value may end behind its document", "size(t, d.buf[off:end])", "size(t, d.buf[off:])"},
 	{"a value begins with the end of its key", "start + n + 2", "start + n + 1"},
 	{"the payload may be longer than it says", "size(v.Type, v.Value) != len(v.Value)", "size(v.Type, v.Value) < 0"},
@@ -28,6 +28,7 @@ var planted = []struct{ name, sound, faulty string }{
 	{"a string may end with any byte", "n > 0 && n <= len(b)-4 && b[3+n] == 0", "n > 0 && n <= len(b)-4"},
 	{"a string may be longer than what is left", "n > 0 && n <= len(b)-4 && b[3+n] == 0", "n > 0 && b[3+n] == 0"},
 	{"binary data ends early", "m + 5", "m + 4"},
+	{"a key ends with its first eight bytes", "bits.TrailingZeros64(zeros) / 8", "7"},
 	{"a regex ends with its pattern", "i + j + 2", "i + 1"},
 }
 
