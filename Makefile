@@ -7,6 +7,8 @@ TOOL  := $(GO) tool -modfile=.ci/tools/go.mod
 # Narrow a run with these: make test PKG=./pulse/... ARGS='-run TestPublish -count=1'
 PKG  ?= ./...
 ARGS ?=
+# How long each fuzz target runs.
+FUZZ ?= 30s
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-migration test test-short lint generate check-generated bench stress soak clean
@@ -48,6 +50,10 @@ stress: ## Show with 70,000 events over several processes that none is lost or h
 
 soak: ## The same with random faults for ten minutes; ARGS='--soak 1h --seed 7' for others.
 	$(GO) run ./cmd/pulse stress --soak 10m $(ARGS)
+
+fuzz: ## Look for bytes that break the decoders, for a minute.
+	$(GO) test ./echoes -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
+	$(GO) test ./echoes/internal/everykind -run '^$$' -fuzz '^FuzzGenerated$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
 
 clean: ## Remove built files. The servers in the user's cache directory stay.
 	rm -rf bin dist
