@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -33,9 +34,17 @@ func TestKafka_7_7_BrokerIsKilledUnderLoad(t *testing.T) {
 	t.Cleanup(func() { _ = server.Stop() })
 	s := setupAt(t, []string{server.Addr()})
 	const partitions = 4
-	topic := s.topic(t, partitions)
+	topic, slow := s.topic(t, partitions), s.topic(t, 1)
 	var seen pulsetest.Recorder[echoes.Item[order]]
-	m := s.join(t, s.config(), on(topic, func(_ context.Context, o echoes.Item[order]) error {
+	began, let, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	s.fill(t, slow, 1, 0, 1)
+	patient := s.config(kgo.SessionTimeout(5*time.Minute), kgo.RetryTimeout(5*time.Minute)) // for machines on which brokers start slowly
+	m := s.join(t, patient, on(slow, func(ctx context.Context, _ echoes.Item[order]) error {
+		close(began) // panics, and fails the test, when it is called again
+		<-let
+		ended <- context.Cause(ctx)
+		return nil
+	}), on(topic, func(_ context.Context, o echoes.Item[order]) error {
 		seen.Add(o)
 		if o.Params.N%50 == 0 && o.Attempt == 1 {
 			return errTest // retries travel through the outage too
@@ -58,11 +67,15 @@ func TestKafka_7_7_BrokerIsKilledUnderLoad(t *testing.T) {
 			}
 		}
 	}()
+	<-began
 	for _, n := range []int{300, 900} {
 		seen.Wait(t, n)
 		is.NoErr(server.Kill())
 		is.NoErr(server.Restart(ctx))
 	}
+	close(let)
+	is.NoErr(<-ended) // a handler outlives the outage, and keeps its partition
+	s.waitCommitted(t, slow, 1)
 	before := seen.Len()
 	seen.Wait(t, before+300)
 	close(stop)

@@ -75,9 +75,9 @@ func topicError(topic string, limit int) error {
 	return nil
 }
 
-// refused lists the options that would take from the carrier what it has to
+// forbidden lists the options that would take from the carrier what it has to
 // decide itself. Only a client can tell them.
-func refused(client *kgo.Client) []echoes.Problem {
+func forbidden(client *kgo.Client) []echoes.Problem {
 	var problems []echoes.Problem
 	refuse := func(given bool, option, why string) {
 		if given {

@@ -179,9 +179,24 @@ type connection struct {
 
 // connect makes a client, which does not talk to a broker yet.
 func connect(cfg Config, link echoes.Link) (*connection, error) {
+	wrong := func(err error, problems ...echoes.Problem) error {
+		return &echoes.StartupError{Problems: problems, Err: err}
+	}
+	text := func(err error) echoes.Problem { return echoes.Problem{Text: "Config.Kafka: Options: " + err.Error()} }
+
+	// A first client tells what the options lead to; it never connects.
+	first, err := kgo.NewClient(cfg.options(link.Logger)...)
+	if err != nil {
+		return nil, wrong(err, text(err))
+	}
+	problems, own := forbidden(first), dialOptions(first)
+	first.CloseAllowingRebalance()
+	if len(problems) > 0 {
+		return nil, wrong(nil, problems...)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	conn := &connection{cancel: cancel, link: link, hurry: make(chan struct{}), closed: make(chan struct{})}
-	own := []kgo.Opt{kgo.WithContext(ctx)}
+	own = append(own, kgo.WithContext(ctx))
 	if len(link.Receivers) > 0 {
 		conn.consumer = newConsumer(cfg, conn)
 		own = append(own, append(cfg.groupOptions(),
@@ -194,13 +209,9 @@ func connect(cfg Config, link echoes.Link) (*connection, error) {
 	client, err := kgo.NewClient(cfg.options(link.Logger, own...)...)
 	if err != nil {
 		cancel()
-		return nil, &echoes.StartupError{Problems: []echoes.Problem{{Text: "Config.Kafka: Options: " + err.Error()}}, Err: err}
+		return nil, wrong(err, text(err))
 	}
 	conn.client = client
-	if problems := refused(client); len(problems) > 0 {
-		conn.shut()
-		return nil, &echoes.StartupError{Problems: problems}
-	}
 	conn.maxPublish = maxBatch
 	if fn, ok := client.OptValue(kgo.ProducerBatchMaxBytesFn).(func(string) int32); ok {
 		conn.maxPublish = int(fn(""))
