@@ -286,3 +286,21 @@ func TestKafka_7_6_ForbiddenGroupAndTopic(t *testing.T) {
 		})
 	}
 }
+
+// The group's coordinator goes for good, and with it the leaders of partitions:
+// the other brokers take over, and nothing is lost.
+func TestKafka_7_7_CoordinatorGoes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	cluster, s := fake(t, kfake.NumBrokers(3))
+	const partitions, total = 6, 600
+	topic := s.topic(t, partitions)
+	s.fill(t, topic, partitions, 0, total/2)
+	w := newWatch(partitions)
+	s.join(t, s.config(), on(topic, w.handler("m", func(int) {})))
+	s.waitCommitted(t, topic, total/2)
+	is.NoErr(cluster.RemoveNode(cluster.CoordinatorFor(s.group)))
+	s.fill(t, topic, partitions, total/2, total/2)
+	s.waitCommitted(t, topic, total)
+	is.Equal(w.count(), total)
+}
