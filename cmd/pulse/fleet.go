@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os"
 
+	"github.com/orionjs/orion-go/cmd/pulse/internal/bench"
 	"github.com/orionjs/orion-go/cmd/pulse/internal/fleet"
 	"github.com/orionjs/orion-go/cmd/pulse/internal/load"
 )
@@ -14,5 +16,6 @@ type memberCommand struct {
 // Run is a process of a stress or a bench, see package fleet.
 func (c memberCommand) Run() error {
 	roles := map[string]fleet.Role{load.ReplicaRole: load.ServeReplica, load.PublisherRole: load.ServePublisher}
+	maps.Copy(roles, bench.Roles())
 	return fleet.Serve(c.Role, roles, os.Stdin, os.Stdout)
 }

@@ -22,6 +22,7 @@ const exitUsage = 2
 type cli struct {
 	Dev     devCommand     `cmd:"" help:"Bring up MongoDB and, if asked to, Kafka, run a command with them, stop what was started."`
 	Stress  stressCommand  `cmd:"" help:"Show under load, over several processes, that no event is lost or handled twice."`
+	Bench   benchCommand   `cmd:"" help:"Measure throughput, latency, and the commands that each event costs."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 	Guard   guardCommand   `cmd:"" hidden:"" help:"Internal: end a command whose pulse dev was killed."`
 	Member  memberCommand  `cmd:"" hidden:"" name:"fleet-member" help:"Internal: one of the processes of a stress or a bench."`

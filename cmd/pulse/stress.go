@@ -20,7 +20,7 @@ type stressCommand struct {
 	Scenario []string      `help:"Play only these scenarios: backlog, rollout, retry, concurrent, mixed." placeholder:"NAME"`
 	Soak     time.Duration `help:"Instead, publish and handle for so long while random faults hit the processes." placeholder:"TIME"`
 	Seed     uint64        `help:"Seed of the faults of --soak, which replays their plan. Default: another one each time." placeholder:"N"`
-	Rate     float64       `help:"Events that --soak publishes in a second." default:"150"`
+	Rate     float64       `help:"Events that --soak publishes in a second." default:"100"`
 	Logs     string        `help:"Write the logs of the processes of --soak into this directory." placeholder:"DIR" type:"existingdir"`
 	JSON     bool          `help:"Print the results as JSON."`
 }

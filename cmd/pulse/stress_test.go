@@ -11,6 +11,7 @@ import (
 
 	"github.com/matryer/is"
 
+	"github.com/orionjs/orion-go/cmd/pulse/internal/soak"
 	"github.com/orionjs/orion-go/cmd/pulse/internal/stress"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
@@ -42,4 +43,14 @@ func TestStress_8_KeepsAllPromisesOnASmallScale(t *testing.T) {
 		events += r.Events
 	}
 	is.Equal(events, 600+300+300+400+72)
+}
+
+// Faults come, and what was promised is kept. A seed is chosen whose plan kills and cuts within seconds.
+func TestSoak_6_2_NothingIsLostWhileProcessesAreKilled(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var result soak.Result
+	is.NoErr(json.Unmarshal(measure(t, "stress", "--soak", "10s", "--seed", "23", "--rate", "70", "--json"), &result))
+	is.Equal(result.Lost+result.Duplicates+result.Stranded+result.Failed+len(result.Violations), 0) // result
+	is.True(result.Events > 0 && len(result.Faults) > 0)
 }

@@ -186,11 +186,6 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// CPU returns the processor time that the process took, once it is gone.
-func (p *Process) CPU() time.Duration {
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-}
-
 // StopAll stops the processes side by side.
 func StopAll(all []*Process) error {
 	errs := make([]error, len(all))

@@ -5,6 +5,7 @@ package fleet
 import (
 	"errors"
 	"os/exec"
+	"time"
 )
 
 func ownGroup(*exec.Cmd) {}
@@ -19,3 +20,6 @@ func (p *Process) Thaw() error { return errNoSignals }
 
 // PeakMemory is not known here: 0.
 func (p *Process) PeakMemory() int64 { return 0 }
+
+// CPU is not known here: 0.
+func CPU() time.Duration { return 0 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // ownGroup keeps the terminal's Ctrl-C away from the process: its end is ours to time. A process that is frozen
@@ -33,4 +34,13 @@ func (p *Process) PeakMemory() int64 {
 		return 0
 	}
 	return int64(usage.Maxrss) * rssUnit
+}
+
+// CPU returns the processor time that this process has taken so far.
+func CPU() time.Duration {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -24,9 +24,9 @@ const (
 	discoveryLease = 4 * time.Second
 	// failEvery lets the first attempt fail of each event whose number is a multiple.
 	failEvery = 13
-	// drainTimeout is what the processes get to finish everything after the last fault: a transaction of a
-	// killed process may hold what it wrote for a minute.
-	drainTimeout = 3 * time.Minute
+	// stallTimeout ends the wait for the rest after the last fault, when no handler has ended for so long: a
+	// transaction of a killed process may hold what it wrote for a minute.
+	stallTimeout = 3 * time.Minute
 )
 
 type topic struct {
@@ -126,9 +126,11 @@ func suffer(ctx context.Context, cfg Config, crew *crew) ([]Hit, error) {
 	return hits, pause(ctx, time.Until(start.Add(cfg.Total)))
 }
 
-// drain waits until everything that was published is handled and nothing is left to do, or for long enough.
+// drain waits until everything that was published is handled and nothing is left to do, or nothing has happened
+// for long enough.
 func drain(ctx context.Context, cfg Config, crew *crew, db *mongo.Database) error {
-	for end := time.Now().Add(drainTimeout); ; {
+	progress, calls := time.Now(), int64(0)
+	for {
 		if err := pause(ctx, poll); err != nil {
 			return err
 		}
@@ -145,8 +147,15 @@ func drain(ctx context.Context, cfg Config, crew *crew, db *mongo.Database) erro
 				return err
 			}
 		}
-		if time.Now().After(end) {
-			say(cfg, "gave up after %s", drainTimeout)
+		now, err := db.Collection(audit.Collection).EstimatedDocumentCount(ctx)
+		if err != nil {
+			return err
+		}
+		if now > calls {
+			progress, calls = time.Now(), now
+		}
+		if time.Since(progress) > stallTimeout {
+			say(cfg, "no handler has ended for %s", stallTimeout)
 			return nil
 		}
 	}

@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"github.com/orionjs/orion-go/cmd/pulse/internal/load"
+)
+
+// scenario is one measurement. Play prepares, lets the processes begin and waits for their end; it returns how
+// many events that were.
+type scenario struct {
+	name, about string
+	play        func(ctx context.Context, s *stage) error
+	// latency tells whether the times from publication to handler say something: they do not for a backlog.
+	latency bool
+	// idle tells whether nothing is handled, and commands are counted by time.
+	idle bool
+	// floor is measured against the least commands.
+	floor bool
+}
+
+const (
+	retries    = 3
+	retryDelay = 100 * time.Millisecond
+	fixedRate  = 500
+	fanOut     = 3
+)
+
+var scenarios = []scenario{
+	{name: "publish", about: "one at a time, by the workers side by side", play: playPublish(false), floor: true},
+	{name: "publish-many", about: "1,000 at a time", play: playPublish(true), floor: true},
+	{name: "single", about: "a backlog, unordered, version 2", floor: true, play: backlog(1, func(*stage) consumer { return receiving(single) })},
+	{name: "batch", about: "a backlog, in batches", floor: true, play: backlog(1, func(s *stage) consumer {
+		return receiving(load.Receiver{Version: 2, Batch: s.opts.Batch, Retries: retries})
+	})},
+	{name: "ordered", about: "a backlog in order, claimed ahead", play: backlog(1, func(*stage) consumer { return receiving(load.Receiver{Version: 1, Ordered: true, Retries: retries}) })},
+	{name: "ordered-steps", about: "a backlog in order, without retries and so step by step", play: backlog(1, func(*stage) consumer { return receiving(load.Receiver{Version: 1, Ordered: true}) })},
+	{name: "retry-storm", about: "a backlog whose every first attempt fails", play: backlog(1, func(*stage) consumer {
+		c := receiving(single)
+		c.FailOnce = true
+		return c
+	})},
+	{name: "fan-out", about: "a backlog for three groups; each event counts three times", play: backlog(fanOut, func(*stage) consumer { return receiving(single) })},
+	{name: "latency-idle", about: "one event each quarter of a second", latency: true, play: playLatency(4, 100)},
+	{name: "latency-rate", about: "500 events a second", latency: true, play: playLatency(fixedRate, 5000)},
+	{name: "idle", about: "20 topics for each client, without events", idle: true, play: playIdle},
+}
+
+var single = load.Receiver{Version: 2, Retries: retries, RetryDelay: retryDelay}
+
+func receiving(r load.Receiver) consumer {
+	r.Topic = topic
+	return consumer{Receivers: []load.Receiver{r}}
+}
+
+func playPublish(many bool) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		share := s.opts.Events / s.opts.Clients
+		for range s.opts.Clients {
+			order := publisher{Client: s.client(group), Topic: topic, Events: share, Pad: s.opts.Size, Many: many}
+			if err := s.add(ctx, publisherRole, order); err != nil {
+				return err
+			}
+		}
+		if err := s.start(); err != nil {
+			return err
+		}
+		return s.await(ctx, share*s.opts.Clients)
+	}
+}
+
+// backlog is handled by the clients of so many groups.
+func backlog(groups int, order func(*stage) consumer) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		if err := s.prepare(ctx, topic, s.opts.Events); err != nil {
+			return err
+		}
+		if err := s.consumers(ctx, groups, order(s)); err != nil {
+			return err
+		}
+		if err := s.start(); err != nil {
+			return err
+		}
+		return s.await(ctx, groups*s.opts.Events)
+	}
+}
+
+// consumers adds the clients of each group.
+func (s *stage) consumers(ctx context.Context, groups int, order consumer) error {
+	for g := range groups {
+		for range s.opts.Clients {
+			order.Client = s.client(group + string(rune('a'+g)))
+			if err := s.add(ctx, consumerRole, order); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settle is how long clients have to become the leaders of their topics before what they do is measured.
+const settle = 2 * time.Second
+
+func playLatency(rate float64, most int) func(context.Context, *stage) error {
+	return func(ctx context.Context, s *stage) error {
+		events := min(s.opts.Events, most)
+		if err := s.consumers(ctx, 1, receiving(single)); err != nil {
+			return err
+		}
+		if err := s.start(); err != nil {
+			return err
+		}
+		if err := pause(ctx, settle); err != nil {
+			return err
+		}
+		order := publisher{Client: s.client("publisher"), Topic: topic, Events: events, Pad: s.opts.Size, Rate: rate}
+		if err := s.add(ctx, publisherRole, order); err != nil {
+			return err
+		}
+		if err := s.processes[len(s.processes)-1].Go(); err != nil {
+			return err
+		}
+		return s.await(ctx, 2*events) // the publisher tells of each, too
+	}
+}
+
+// idleSettle is how long clients have to begin before they are measured as idle ones.
+const idleSettle = 5 * time.Second
+
+func playIdle(ctx context.Context, s *stage) error {
+	order := consumer{Settle: idleSettle}
+	for i := range s.opts.Topics {
+		r := single
+		r.Topic = topic + string(rune('a'+i/26)) + string(rune('a'+i%26))
+		order.Receivers = append(order.Receivers, r)
+	}
+	if err := s.consumers(ctx, 1, order); err != nil {
+		return err
+	}
+	if err := s.start(); err != nil {
+		return err
+	}
+	return pause(ctx, idleSettle+s.opts.Idle)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
