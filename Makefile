@@ -11,7 +11,7 @@ ARGS ?=
 FUZZ ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-migration test test-short lint generate check-generated bench stress soak clean
+.PHONY: help demo demo-migration test test-short lint generate check-generated bench-pulse bench stress soak clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,10 @@ generate: ## Write all generated files anew.
 check-generated: ## Fail if a generated file is not up to date.
 	.ci/check-generated $(GO)
 
-bench: ## Run the benchmarks, with a database of their own.
+bench-pulse: ## Measure throughput, latency and the commands that an event costs (see docs/benchmarks.md).
+	$(GO) run ./cmd/pulse bench $(ARGS)
+
+bench: ## Run the Go benchmarks, with a database of their own.
 	$(PULSE) -- $(GO) test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
 
 stress: ## Show with 70,000 events over several processes that none is lost or handled twice.
