@@ -3,6 +3,7 @@ package pulse_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -18,40 +19,60 @@ import (
 	"github.com/orionjs/orion-go/pulse/pulsetest/mongoserver"
 )
 
-// chaos is the server of the tests that kill processes: the first of them starts it, TestMain stops it. The open
+// chaosServer is a server of the tests that kill processes: the first of them starts it, TestMain stops it. The open
 // transaction of a killed process holds up whoever needs what it wrote and, on some servers, all change streams,
 // until the server aborts it: after three seconds here, by default after a minute. The other tests have their own
 // server, and notice nothing.
-var chaos struct {
-	once   sync.Once
-	server *mongoserver.Server
-	err    error
+type chaosServer struct {
+	standalone bool
+	once       sync.Once
+	server     *mongoserver.Server
+	err        error
+}
+
+var chaos, chaosAlone = &chaosServer{}, &chaosServer{standalone: true} // with transactions, and without
+
+func (c *chaosServer) uri(t *testing.T) string {
+	t.Helper()
+	pulsetest.URI(t) // skips under -short
+	c.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if c.server, c.err = mongoserver.Start(ctx, mongoserver.Options{Standalone: c.standalone}); c.err != nil || c.standalone {
+			return
+		}
+		var client *mongo.Client
+		if client, c.err = mongo.Connect(options.Client().ApplyURI(c.server.URI())); c.err != nil {
+			return
+		}
+		defer client.Disconnect(ctx)
+		c.err = client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 3}}).Err()
+	})
+	is.New(t).NoErr(c.err)
+	return c.server.URI()
+}
+
+func (c *chaosServer) stop() error {
+	if c.server == nil {
+		return nil
+	}
+	return c.server.Stop()
 }
 
 func chaosURI(t *testing.T) string {
 	t.Helper()
-	pulsetest.URI(t) // skips under -short
-	chaos.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if chaos.server, chaos.err = mongoserver.Start(ctx, mongoserver.Options{}); chaos.err != nil {
-			return
-		}
-		var client *mongo.Client
-		if client, chaos.err = mongo.Connect(options.Client().ApplyURI(chaos.server.URI())); chaos.err != nil {
-			return
-		}
-		defer client.Disconnect(ctx)
-		chaos.err = client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "transactionLifetimeLimitSeconds", Value: 3}}).Err()
-	})
-	is.New(t).NoErr(chaos.err)
-	return chaos.server.URI()
+	return chaos.uri(t)
 }
 
 // chaosDatabase returns a database of the test's own on that server.
 func chaosDatabase(t *testing.T) *mongo.Database {
 	t.Helper()
-	db := pulsetest.Client(t, onServer(chaosURI(t))).Database("chaos_" + strings.ToLower(rand.Text()[:12]))
+	return chaos.database(t)
+}
+
+func (c *chaosServer) database(t *testing.T) *mongo.Database {
+	t.Helper()
+	db := pulsetest.Client(t, onServer(c.uri(t))).Database("chaos_" + strings.ToLower(rand.Text()[:12]))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()
@@ -77,15 +98,13 @@ func onServer(uri string) func(*options.ClientOptions) {
 	return func(opts *options.ClientOptions) { *opts = *options.Client().ApplyURI(uri) }
 }
 
-// withChaos stops that server, if there is one, behind the last test.
+// withChaos stops those servers, if they run, behind the last test.
 type withChaos struct{ *testing.M }
 
 func (m withChaos) Run() int {
 	code := m.M.Run()
-	if chaos.server != nil {
-		if err := chaos.server.Stop(); err != nil {
-			panic(err)
-		}
+	if err := errors.Join(chaos.stop(), chaosAlone.stop()); err != nil {
+		panic(err)
 	}
 	return code
 }

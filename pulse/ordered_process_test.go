@@ -145,6 +145,13 @@ func TestOrdered_4_9_ProcessesKilledAndFrozen(t *testing.T) {
 	stop := watchPrefix(t, db)
 	for round := 0; round < 4 || time.Since(began) < soak; round++ {
 		rounds++
+		pulsetest.Eventually(t, "they keep up", func(ctx context.Context) error {
+			open, err := deliveriesOf(db).CountDocuments(ctx, bson.D{{Key: "status", Value: "pending"}})
+			if err == nil && open > 2*each {
+				err = fmt.Errorf("%d are open", open)
+			}
+			return err
+		})
 		messages := make([]pulse.Message[order], each)
 		for i := range messages {
 			messages[i].Data.Number = round*each + i
