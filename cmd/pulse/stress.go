@@ -99,7 +99,11 @@ func onTestbed(f func(context.Context, *testbed.Bed) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
-	return f(ctx, bed)
+	err = f(ctx, bed)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
+	return err
 }
 
 func printJSON(v any) error {

@@ -4,13 +4,14 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"time"
 )
 
 func ownGroup(*exec.Cmd) {}
 
-var errNoSignals = errors.New("a process can be frozen on Unix only: leave such faults out")
+var errNoSignals = fmt.Errorf("a process can be frozen on Unix only: %w", errors.ErrUnsupported)
 
 // Freeze stops the process where it is; it cannot here.
 func (p *Process) Freeze() error { return errNoSignals }
