@@ -74,9 +74,18 @@ func drawInvoice(t *rapid.T, most int) invoice {
 		}
 	})
 	anything := rapid.SampledFrom([]any{
-		nil, "x", int32(1), int64(1) << 40, 2.5, true, bson.D{{Key: "a", Value: bson.A{int32(1), nil}}}, bson.A{}, bson.D{},
-		bson.DateTime(1e12), bson.ObjectID{1}, bson.Binary{Data: []byte{1, 2}}, bson.Binary{Subtype: 4, Data: make([]byte, 16)},
-		bson.Timestamp{T: 1, I: 2}, bson.Regex{Pattern: "a", Options: "i"}, bson.MinKey{}, bson.JavaScript("f()"), bson.Symbol("s"),
+		nil, "x", int32(1), int64(1) << 40, 2.5, true,
+		bson.D{{Key: "a", Value: bson.A{int32(1), nil}}},
+		bson.A{},
+		bson.D{},
+		bson.DateTime(1e12),
+		bson.ObjectID{1},
+		bson.Binary{Data: []byte{1, 2}},
+		bson.Binary{Subtype: 4, Data: make([]byte, 16)},
+		bson.Timestamp{T: 1, I: 2},
+		bson.Regex{Pattern: "a", Options: "i"},
+		bson.MinKey{},
+		bson.JavaScript("f()"), bson.Symbol("s"),
 		bson.CodeWithScope{Code: "f()", Scope: bson.D{{Key: "a", Value: int32(1)}}},
 	})
 	c := rapid.Custom(func(t *rapid.T) customer { return drawCustomer(t, most) })
@@ -157,6 +166,13 @@ func TestEncode_7_9_ValuesThatAreNoDocuments(t *testing.T) {
 	is.Equal(encoded(t, bson.Raw(nil), (*Encoder).Raw).Type, bson.TypeNull)
 	is.Equal(encoded(t, netip.MustParseAddr("10.1.2.3"), EncodeText[netip.Addr]), raw(t, "10.1.2.3"))
 	is.Equal(encoded(t, [4]byte{1, 2, 3, 4}, func(e *Encoder, p *[4]byte) { e.ByteArray(p[:]) }), raw(t, [4]byte{1, 2, 3, 4}))
+}
+
+func TestEncode_7_9_ManyNeighboursAreNoDepth(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	inv := invoice{Lines: make([]line, 2*maxDepth)}
+	is.Equal(encoded(t, inv, encodeInvoice), raw(t, inv))
 }
 
 func TestEncode_7_9_MinSize(t *testing.T) {

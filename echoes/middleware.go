@@ -7,11 +7,10 @@ import "context"
 // 7.10). It is called for each attempt, from several goroutines at once, and what
 // it returns is the attempt's outcome:
 //
-//	func timed(ctx context.Context, call echoes.Call, next func(context.Context) error) error {
-//		begin := time.Now()
-//		err := next(ctx)
-//		durations.Observe(call.Topic, time.Since(begin), err)
-//		return err
+//	func traced(ctx context.Context, call echoes.Call, next func(context.Context) error) error {
+//		ctx, span := tracer.Start(ctx, call.Topic)
+//		defer span.End()
+//		return next(ctx)
 //	}
 //
 // next decodes the params and runs the handler, so an error of it may be a
