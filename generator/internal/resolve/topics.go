@@ -261,7 +261,10 @@ func reach(t *Type, found map[*Func]bool) {
 			return
 		}
 		found[t.Func] = true
-		t = t.Func.Content
+		if t = t.Func.Content; t.Func != nil {
+			reach(t, found) // an enum has its type's own function inside
+			return
+		}
 	}
 	reach(t.Elem, found)
 	for _, f := range t.Fields {
