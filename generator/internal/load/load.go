@@ -206,12 +206,17 @@ func (c Config) newPackage(p *packages.Package) *Package {
 		if pos.Filename == "" {
 			pos = placeOf(p, e)
 		}
-		// What follows a syntax error on its line is mostly because of it.
-		again := e.Kind == packages.ParseError && slices.ContainsFunc(out.problems, func(x problem) bool {
-			return x.pos.Filename == pos.Filename && x.pos.Line == pos.Line
+		// What follows a syntax error on its line is mostly because of it, but for the
+		// reason why a token is none.
+		found := problem{pos, message(e), fix(e)}
+		i := slices.IndexFunc(out.problems, func(x problem) bool {
+			return e.Kind == packages.ParseError && x.pos.Filename == pos.Filename && x.pos.Line == pos.Line
 		})
-		if !again {
-			out.problems = append(out.problems, problem{pos, message(e), fix(e)})
+		switch {
+		case i < 0:
+			out.problems = append(out.problems, found)
+		case strings.Contains(out.problems[i].message, "'ILLEGAL'"):
+			out.problems[i] = found
 		}
 	}
 	if p.Dir == "" {
