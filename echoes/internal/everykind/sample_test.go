@@ -69,8 +69,11 @@ func sampleForeign(t testing.TB) bson.D {
 		{Key: "bigptr", Value: decimal(t, "1E+3")},
 		{Key: "float", Value: "1.5"},
 		{Key: "json", Value: bson.D{
-			{Key: "a", Value: bson.A{int32(1), 2.5, true, nil, "é\"<"}}, {Key: "at", Value: bson.DateTime(0)},
-			{Key: "id", Value: bson.ObjectID{}}, {Key: "bin", Value: []byte("hi")}, {Key: "dec", Value: decimal(t, "1.50")},
+			{Key: "a", Value: bson.A{int32(1), 2.5, true, nil, "é\"<"}},
+			{Key: "at", Value: bson.DateTime(0)},
+			{Key: "id", Value: bson.ObjectID{}},
+			{Key: "bin", Value: []byte("hi")},
+			{Key: "dec", Value: decimal(t, "1.50")},
 		}},
 		{Key: "jsons", Value: bson.A{bson.Binary{Data: []byte(`{"x":1}`)}, "text", int64(math.MaxInt64), nil}},
 		{Key: "money", Value: int64(5)},
