@@ -247,6 +247,7 @@ func (d death) kill(t *testing.T, db *mongo.Database, k deathKind, c consumer) {
 	}
 	wire := newTripwire(t, k.server.uri(t), d.answered, d.at(k)...)
 	c.URI = wire.uri
+	c.Poll = never // one step causes the next, and no poll comes between them
 	p := startProcess(t, c)
 	wire.tripped.Wait(t, 1)
 	p.kill()

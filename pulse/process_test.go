@@ -54,6 +54,7 @@ type consumer struct {
 	// Ordered makes it an ordered subscription, of version 1; V1 an unordered one of version 1.
 	Ordered, V1 bool
 	Lease       time.Duration
+	Poll        time.Duration // 0: 100 ms
 	// ClockWrong is how far the process's clock is ahead. RetryDelay is 1 ms if it is not given. Take is how long the
 	// handler takes.
 	ClockWrong, RetryDelay, Take time.Duration
@@ -104,7 +105,7 @@ func (c consumer) run() error {
 	}
 	client, err := pulse.New(ctx, mc, pulse.Config{
 		ConsumerGroup: "billing", Database: c.Database, WorkerCount: c.Workers,
-		PollInterval: 100 * time.Millisecond, LockTimeout: c.Lease, DiscoveryLockTimeout: c.Lease,
+		PollInterval: c.Poll, LockTimeout: c.Lease, DiscoveryLockTimeout: c.Lease,
 		Logger:  slog.New(slog.NewTextHandler(lines{}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OnError: func(err error) { say("error ", err) },
 	})
@@ -235,6 +236,9 @@ func startProcess(t *testing.T, c consumer) *process {
 	}
 	if c.Lease == 0 {
 		c.Lease = 3 * time.Second
+	}
+	if c.Poll == 0 {
+		c.Poll = 100 * time.Millisecond
 	}
 	text, err := json.Marshal(c)
 	is.NoErr(err)
