@@ -89,9 +89,13 @@ func Run(ctx context.Context, opts Options, names []string) ([]Result, error) {
 		}
 		_, _ = fmt.Fprintf(opts.Progress, "pulse bench: %s: %s\n", s.name, s.about)
 		r, err := s.measure(ctx, opts, s.play)
-		if err == nil && s.floor {
+		for _, claimers := range s.floor {
+			if err != nil {
+				break
+			}
 			var floor Result
-			if floor, err = s.measure(ctx, opts, s.playFloor); err == nil {
+			floor, err = s.measure(ctx, opts, s.playFloor(claimers))
+			if err == nil && (r.Floor == nil || floor.PerSecond > r.Floor.PerSecond) {
 				r.Floor, r.Ratio = &floor, r.PerSecond/floor.PerSecond
 			}
 		}
@@ -153,22 +157,23 @@ func percentiles(latencies []int64) *Latency {
 }
 
 // playFloor has the bare driver do the same, in one process.
-func (s scenario) playFloor(ctx context.Context, stage *stage) error {
-	order := floor{Client: stage.client("floor"), Kind: s.name, Topic: topic, Events: stage.opts.Events, Pad: stage.opts.Size}
-	switch s.name {
-	case "batch":
-		order.Batch = stage.opts.Batch
-		fallthrough
-	case "single":
-		if err := stage.prepare(ctx, topic, stage.opts.Events); err != nil {
+func (s scenario) playFloor(claimers int) func(context.Context, *stage) error {
+	return func(ctx context.Context, stage *stage) error {
+		order := floor{Client: stage.client("floor"), Kind: s.name, Topic: topic, Events: stage.opts.Events, Pad: stage.opts.Size, Claimers: claimers}
+		if s.name == "batch" {
+			order.Batch = stage.opts.Batch
+		}
+		if s.backlog {
+			if err := stage.prepare(ctx, topic, stage.opts.Events); err != nil {
+				return err
+			}
+		}
+		if err := stage.add(ctx, floorRole, order); err != nil {
 			return err
 		}
+		if err := stage.start(); err != nil {
+			return err
+		}
+		return stage.await(ctx, stage.opts.Events)
 	}
-	if err := stage.add(ctx, floorRole, order); err != nil {
-		return err
-	}
-	if err := stage.start(); err != nil {
-		return err
-	}
-	return stage.await(ctx, stage.opts.Events)
 }

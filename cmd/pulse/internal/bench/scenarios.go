@@ -16,8 +16,10 @@ type scenario struct {
 	latency bool
 	// idle tells whether nothing is handled, and commands are counted by time.
 	idle bool
-	// floor is measured against the least commands.
-	floor bool
+	// floor has the numbers of claimers with which the least commands are measured; empty: there is no floor.
+	floor []int
+	// backlog tells whether the floor needs events to handle.
+	backlog bool
 }
 
 const (
@@ -28,20 +30,20 @@ const (
 )
 
 var scenarios = []scenario{
-	{name: "publish", about: "one at a time, by the workers side by side", play: playPublish(false), floor: true},
-	{name: "publish-many", about: "1,000 at a time", play: playPublish(true), floor: true},
-	{name: "single", about: "a backlog, unordered, version 2", floor: true, play: backlog(1, func(*stage) consumer { return receiving(single) })},
-	{name: "batch", about: "a backlog, in batches", floor: true, play: backlog(1, func(s *stage) consumer {
+	{name: "publish", about: "one at a time, by the workers side by side", play: playPublish(false), floor: []int{1}},
+	{name: "publish-many", about: "1,000 at a time", play: playPublish(true), floor: []int{1}},
+	{name: "single", about: "a backlog, unordered, version 2", backlog: true, floor: floorClaimers, play: playBacklog(1, func(*stage) consumer { return receiving(single) })},
+	{name: "batch", about: "a backlog, in batches", backlog: true, floor: floorClaimers, play: playBacklog(1, func(s *stage) consumer {
 		return receiving(load.Receiver{Version: 2, Batch: s.opts.Batch, Retries: retries})
 	})},
-	{name: "ordered", about: "a backlog in order, claimed ahead", play: backlog(1, func(*stage) consumer { return receiving(load.Receiver{Version: 1, Ordered: true, Retries: retries}) })},
-	{name: "ordered-steps", about: "a backlog in order, without retries and so step by step", play: backlog(1, func(*stage) consumer { return receiving(load.Receiver{Version: 1, Ordered: true}) })},
-	{name: "retry-storm", about: "a backlog whose every first attempt fails", play: backlog(1, func(*stage) consumer {
+	{name: "ordered", about: "a backlog in order, claimed ahead", play: playBacklog(1, func(*stage) consumer { return receiving(load.Receiver{Version: 1, Ordered: true, Retries: retries}) })},
+	{name: "ordered-steps", about: "a backlog in order, without retries and so step by step", play: playBacklog(1, func(*stage) consumer { return receiving(load.Receiver{Version: 1, Ordered: true}) })},
+	{name: "retry-storm", about: "a backlog whose every first attempt fails", play: playBacklog(1, func(*stage) consumer {
 		c := receiving(single)
 		c.FailOnce = true
 		return c
 	})},
-	{name: "fan-out", about: "a backlog for three groups; each event counts three times", play: backlog(fanOut, func(*stage) consumer { return receiving(single) })},
+	{name: "fan-out", about: "a backlog for three groups; each event counts three times", play: playBacklog(fanOut, func(*stage) consumer { return receiving(single) })},
 	{name: "latency-idle", about: "one event each quarter of a second", latency: true, play: playLatency(4, 100)},
 	{name: "latency-rate", about: "500 events a second", latency: true, play: playLatency(fixedRate, 5000)},
 	{name: "idle", about: "20 topics for each client, without events", idle: true, play: playIdle},
@@ -70,8 +72,8 @@ func playPublish(many bool) func(context.Context, *stage) error {
 	}
 }
 
-// backlog is handled by the clients of so many groups.
-func backlog(groups int, order func(*stage) consumer) func(context.Context, *stage) error {
+// playBacklog has it handled by the clients of so many groups.
+func playBacklog(groups int, order func(*stage) consumer) func(context.Context, *stage) error {
 	return func(ctx context.Context, s *stage) error {
 		if err := s.prepare(ctx, topic, s.opts.Events); err != nil {
 			return err
