@@ -6,6 +6,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -38,6 +39,7 @@ const (
 	lingerLongest = 250 * time.Millisecond
 	retryPause    = 100 * time.Millisecond
 	writeTimeout  = 30 * time.Second
+	storeTimeout  = 2 * time.Minute
 )
 
 // Recorder stores entries, many at once. Make one with NewRecorder and Close it.
@@ -117,15 +119,19 @@ func (r *Recorder) run() {
 	}
 }
 
-// store does not give up: a record with holes would accuse the handlers of what it has lost itself. Entries
-// that an unclear try has stored are refused by their IDs.
+// store does not go on without: a record with holes would accuse the handlers of what it has lost itself. When
+// the server is gone for good it ends the process. Entries that an unclear try has stored are refused by their
+// IDs.
 func (r *Recorder) store(entries []Entry) {
-	for {
+	for start := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		_, err := r.entries.InsertMany(ctx, entries, options.InsertMany().SetOrdered(false))
 		cancel()
 		if err == nil || onlyDuplicates(err) {
 			return
+		}
+		if time.Since(start) > storeTimeout {
+			panic(fmt.Sprintf("the record of the handlers' calls could not be stored for %s: %v", storeTimeout, err))
 		}
 		time.Sleep(retryPause)
 	}

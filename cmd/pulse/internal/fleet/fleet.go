@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -75,10 +76,20 @@ func Start(name, role string, order any, heard func(Message), log io.Writer) (*P
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		// Linux takes the end of this thread for ours, and would kill the process.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.listen(out, heard)
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start process %s: %w", name, err)
 	}
-	go p.listen(out, heard)
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
 		p.Kill()
 		return nil, fmt.Errorf("process %s took no order: %w; its log:\n%s", name, err, p.log)

@@ -4,15 +4,9 @@ package fleet
 
 import (
 	"fmt"
-	"os/exec"
 	"syscall"
 	"time"
 )
-
-// ownGroup keeps the terminal's Ctrl-C away from the process: its end is ours to time. A process that is frozen
-// when we are killed does not stay: the kernel wakes and ends the stopped members of a group whose last parent
-// outside has gone.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // Freeze stops the process where it is, until Thaw.
 func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
