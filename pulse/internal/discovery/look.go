@@ -142,7 +142,7 @@ func (l *Leader) close(ctx context.Context, t *term, s scan) error {
 	t.settle(s, l.Window)
 	cursor, upTo, stored := t.cursor, t.settled.upTo, t.settled.stored
 	l.mu.Unlock()
-	if !s.done || upTo.Compare(cursor.Sequence) < 0 || stored.Compare(upTo) >= 0 {
+	if upTo.Compare(cursor.Sequence) < 0 || stored.Compare(upTo) >= 0 {
 		return nil
 	}
 	_, err := l.store(ctx, t, nil, cursor, nil, scan{})

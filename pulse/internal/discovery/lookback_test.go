@@ -186,8 +186,9 @@ func TestLookBack_3_5_CleanupLeavesWhatTheNextLeaderNeeds(t *testing.T) {
 		least, most int // of single deliveries after the cleanup
 	}{
 		"all within the window":              {[]int{7, 6, 5, 4, 3}, nil, 5, 5, 5},
-		"all settled, and that stored":       {[]int{160, 159, 158, 157}, []int{156}, 5, 2, 2},
-		"all settled, and that not stored":   {[]int{160, 159, 158, 157}, nil, 1, 4, 4},
+		"all settled, and that stored":       {[]int{160, 159, 158, 157}, []int{156}, 5, 1, 1},
+		"all settled, and that not stored":   {[]int{160, 159, 158, 157}, nil, 0, 4, 4},
+		"all settled by their own page":      {[]int{160, 159, 158, 157}, nil, 1, 1, 1},
 		"each second across the settled one": {[]int{68, 66, 64, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 46, 44, 42, 40}, []int{39}, 5, 5, 22},
 	} {
 		for kind, settings := range everyKind {

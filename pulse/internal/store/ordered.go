@@ -151,9 +151,7 @@ func (s *Store) ClaimOrdered(ctx context.Context, heads []Head, owner, token str
 	}}}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	res, err := s.history.UpdateMany(ctx,
-		bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: delivery.StatusV1Pending}, {Key: "lockToken", Value: nil}},
-		pipelineSet(set))
+	res, err := s.history.UpdateMany(ctx, freeV1(ids), pipelineSet(set))
 	if err != nil {
 		return 0, fmt.Errorf("pulse: claim %d deliveries in order: %w", len(ids), err)
 	}

@@ -55,13 +55,7 @@ func readCandidateV1(raw bson.Raw) Candidate {
 func (s *Store) claimV1(ctx context.Context, ids []string, owner, token string, lease time.Duration) (int64, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	res, err := s.history.UpdateMany(ctx,
-		bson.D{
-			{Key: "_id", Value: in(ids)},
-			{Key: "status", Value: delivery.StatusV1Pending},
-			{Key: "lockToken", Value: nil},
-		},
-		pipelineSet(lockSet(owner, token, lease)))
+	res, err := s.history.UpdateMany(ctx, freeV1(ids), pipelineSet(lockSet(owner, token, lease)))
 	if err != nil {
 		return 0, err
 	}
@@ -77,6 +71,15 @@ func lockSet(owner, token string, lease time.Duration) bson.D {
 		{Key: "lockedAt", Value: "$$NOW"},
 		{Key: "lockedUntil", Value: serverNowPlus(lease)},
 		{Key: "heartbeatAt", Value: "$$NOW"},
+	}
+}
+
+// freeV1 is the condition of every claim.
+func freeV1(ids []string) bson.D {
+	return bson.D{
+		{Key: "_id", Value: in(ids)},
+		{Key: "status", Value: delivery.StatusV1Pending},
+		{Key: "lockToken", Value: nil},
 	}
 }
 

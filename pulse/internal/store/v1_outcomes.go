@@ -49,9 +49,14 @@ func (s *Store) settleV1(ctx context.Context, all []Settlement, retention time.D
 		if !errors.Is(err, errPartly) {
 			return nil, err
 		}
-		mine, gone, err := s.sortOutV1(ctx, rest)
+		mine, stored, gone, err := s.sortOutV1(ctx, rest)
 		if err != nil {
 			return nil, err
+		}
+		if !s.transactions {
+			if err := s.followV1(mongo.NewSessionContext(ctx, nil), endedOf(stored), retention, true); err != nil {
+				return nil, err
+			}
 		}
 		lost = append(lost, gone...)
 		if together && len(gone) > 0 {
@@ -78,9 +83,9 @@ func (s *Store) settleInStepsV1(ctx context.Context, all []Settlement, retention
 	return s.followV1(ctx, endedOf(all), retention, true)
 }
 
-// sortOutV1 tells for each settlement whether its lease still holds (mine), its outcome is stored already
-// (neither), or it was lost (gone).
-func (s *Store) sortOutV1(ctx context.Context, all []Settlement) (mine []Settlement, gone []string, err error) {
+// sortOutV1 tells for each settlement whether its lease still holds (mine), its outcome is stored already, or
+// it was lost (gone).
+func (s *Store) sortOutV1(ctx context.Context, all []Settlement) (mine, stored []Settlement, gone []string, err error) {
 	ids := idsOfSettlements(all)
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -93,7 +98,7 @@ func (s *Store) sortOutV1(ctx context.Context, all []Settlement) (mine []Settlem
 		return struct{}{}
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, o := range all {
 		f, ok := found[o.ID]
@@ -103,9 +108,11 @@ func (s *Store) sortOutV1(ctx context.Context, all []Settlement) (mine []Settlem
 			gone = append(gone, o.ID)
 		case f.str("status") == delivery.StatusV1Pending:
 			mine = append(mine, o)
+		default:
+			stored = append(stored, o)
 		}
 	}
-	return mine, gone, nil
+	return mine, stored, gone, nil
 }
 
 func idsOfSettlements(all []Settlement) []string {
@@ -120,7 +127,8 @@ func idsOfSettlements(all []Settlement) []string {
 func (s *Store) recordV1(ctx context.Context, all []Settlement, retention time.Duration, mark bool) (int, error) {
 	var plain, others []Settlement
 	for _, o := range all {
-		if o.Failure == nil {
+		// Without a transaction around them those of an order must be written in their order, each for itself.
+		if o.Failure == nil && !mark {
 			plain = append(plain, o)
 		} else {
 			others = append(others, o)
@@ -147,7 +155,7 @@ func (s *Store) recordV1(ctx context.Context, all []Settlement, retention time.D
 		}
 		ctx, cancel := s.joined(ctx)
 		defer cancel()
-		res, err := s.history.UpdateMany(ctx, lockedV1(ids, tokens), pipelineSet(append(set, marker(mark)...)))
+		res, err := s.history.UpdateMany(ctx, lockedV1(ids, tokens), pipelineSet(append(set, marker(false)...)))
 		if err != nil {
 			return 0, err
 		}
@@ -158,7 +166,7 @@ func (s *Store) recordV1(ctx context.Context, all []Settlement, retention time.D
 		for i, o := range others {
 			models[i] = mongo.NewUpdateOneModel().
 				SetFilter(lockedV1([]string{o.ID}, []string{o.Token})).
-				SetUpdate(pipelineSet(failedV1(o, mark)))
+				SetUpdate(pipelineSet(outcomeV1(o, mark)))
 		}
 		ctx, cancel := s.joined(ctx)
 		defer cancel()
@@ -169,6 +177,19 @@ func (s *Store) recordV1(ctx context.Context, all []Settlement, retention time.D
 		n += res.ModifiedCount
 	}
 	return int(n), nil
+}
+
+// outcomeV1 is the part of an update that ends an attempt.
+func outcomeV1(o Settlement, mark bool) bson.D {
+	if o.Failure != nil {
+		return failedV1(o, mark)
+	}
+	return append(bson.D{
+		{Key: "status", Value: delivery.StatusV1Success},
+		{Key: "startedAt", Value: literal(o.StartedAt)},
+		{Key: "endedAt", Value: literal(o.EndedAt)},
+		{Key: "durationMs", Value: literal(number(millis(o.EndedAt.Sub(o.StartedAt))))},
+	}, marker(mark)...)
 }
 
 // failedV1 is the part of an update that ends an attempt with a failure.

@@ -100,3 +100,29 @@ func (o *orderedTopic) all(t *testing.T) []bson.Raw {
 	is.NoErr(cursor.All(t.Context(), &docs))
 	return docs
 }
+
+// The same of an order: whatever of a window is claimed late goes back, and the order goes on.
+func TestClaim_4_9_OfAnOrderCarriedOutBehindItsLostAnswer(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const n = 4
+	o, name := newOrderedTopic(t, n), uuid.NewString()
+	c := o.contendOver(t, func(opts *options.ClientOptions) { opts.SetAppName(name).SetRetryWrites(false) })
+	held, err := c.holdOrder(t.Context(), c.lane)
+	is.NoErr(err)
+	is.True(held)
+	heads := c.heads(t, n)
+	failing := pulsetest.NewFailPoint(t, o.db.Client())
+	failing.Set(pulsetest.Failure{AppName: name, Commands: []string{"update"}, CloseConnection: true, Times: 1})
+	c.Wake("t", store.V1)
+	_, err = c.claimRound(t.Context())
+	is.True(err != nil)
+	is.Equal(c.settler.waitEmpty(t.Context()), 0) // nothing was there to be handed back
+	is.Equal(len(c.doubts), 1)
+	late, err := c.Store.ClaimOrdered(t.Context(), heads, "go:late", c.doubts[0].leases[0].Token, time.Hour)
+	is.NoErr(err)
+	is.Equal(late, n)
+	is.NoErr(c.resolveDoubts(t.Context()))
+	c.steps(t, o, times("success", n))
+	is.Equal(c.calls.Values(), []string{"e0", "e1", "e2", "e3"})
+}

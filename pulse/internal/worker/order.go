@@ -30,21 +30,31 @@ const (
 	flushInterval = 200 * time.Millisecond // the longest that outcomes of a window wait
 )
 
-// order is the state of an ordered lane. Guarded by Pool.mu, but for heads, which only the claim loop uses.
+// order is the state of an ordered lane. Guarded by Pool.mu; heads changes in the claim loop while nothing of
+// the lane runs, and by steps while something does.
 type order struct {
 	token    string    // of the ordered lease; empty when it is not held
+	void     string    // the token under which an outcome was lost: nothing behind it may be stored any more
 	deadline time.Time // on the monotonic clock: later the lease may be another's
+	try      try
 	idle     time.Time // when the lane last had work
 
 	running *task          // its handler runs
 	blocked bool           // until outcomes on their way are stored
 	wait    time.Time      // by the server's clock: nothing runs before, since the head waits for its retry
-	steps   store.Position // up to here a holder was lost: one attempt at a time
+	lost    store.Position // up to here a holder was lost: one attempt at a time
 	done    []settled      // outcomes of the window that are not on their way yet
 	flushed time.Time      // when outcomes were last sent
 	flusher *time.Timer    // sends them when the next handler takes long; nil when it is not armed
 
 	heads []store.Head // read and not yet claimed
+	steps steps
+}
+
+// try is a request for the ordered lease that may have been granted, and when it was first made.
+type try struct {
+	token string
+	asked time.Time
 }
 
 // ended says that a handler has ended; Pool.mu is held.
@@ -56,6 +66,9 @@ func (o *order) ended(t *task) {
 
 // claimInOrder claims the next attempt or window of an ordered lane for a slot that was reserved.
 func (p *Pool) claimInOrder(ctx context.Context, l *lane, src *source) (progress bool, err error) {
+	if err := p.loadSteps(ctx, l); err != nil {
+		return false, err
+	}
 	p.mu.Lock()
 	src.candidates = nil // of a time before the order
 	mayClaim := (src.ready || len(l.order.heads) > 0) && !l.removed && !l.order.blocked &&
@@ -74,7 +87,7 @@ func (p *Pool) claimInOrder(ctx context.Context, l *lane, src *source) (progress
 	src.needy = 0
 	if err != nil {
 		src.ready = true
-		l.order.heads = nil
+		l.order.forgetHeads()
 	}
 	p.dispatch()
 	p.mu.Unlock()
@@ -88,6 +101,9 @@ func (p *Pool) advanceOrder(ctx context.Context, l *lane, src *source) (progress
 	}
 	topic := l.receiver.Topic
 	if len(l.order.heads) == 0 {
+		if err := p.pay(ctx, l, true); err != nil { // else it would be found as half-done steps
+			return false, err
+		}
 		p.mu.Lock()
 		src.ready = false // whoever wakes the lane from now on saw something that the look may miss
 		p.mu.Unlock()
@@ -106,7 +122,8 @@ func (p *Pool) advanceOrder(ctx context.Context, l *lane, src *source) (progress
 	head := l.order.heads[0]
 	if head.Due.After(p.Store.Now()) {
 		p.mu.Lock()
-		l.order.heads, l.order.wait = nil, head.Due
+		l.order.forgetHeads()
+		l.order.wait = head.Due
 		p.wakeAt(l, store.V1, head.Due)
 		p.mu.Unlock()
 		return false, nil
@@ -148,7 +165,7 @@ func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (read
 		return true, nil
 	}
 	p.mu.Lock()
-	l.order.steps = locked[len(locked)-1].At
+	l.order.lost = locked[len(locked)-1].At
 	p.mu.Unlock()
 	for i := len(locked) - 1; i >= 0; i-- {
 		verdict, delay := delivery.Decide(locked[i].Attempts+1, delivery.Outcome{Failure: delivery.WorkerLost()}, policy)
@@ -183,7 +200,7 @@ func (p *Pool) window(l *lane) int {
 	n, now := 0, p.Store.Now()
 	for n < len(l.order.heads) && n < most {
 		h := l.order.heads[n]
-		if !delivery.MayClaimAhead(h.Attempts, policy) || !h.At.After(l.order.steps) || h.Due.After(now) {
+		if !delivery.MayClaimAhead(h.Attempts, policy) || !h.At.After(l.order.lost) || h.Due.After(now) {
 			break
 		}
 		n++
@@ -193,24 +210,35 @@ func (p *Pool) window(l *lane) int {
 
 // claimWindow claims the window and puts it into the lane's buffer; the first of it starts.
 func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (bool, error) {
+	p.mu.Lock()
+	term := l.order.token
+	p.mu.Unlock()
 	token := uuid.NewString()
 	deadline := clock.Now().Add(p.trust())
 	n, err := p.Store.ClaimOrdered(ctx, window, p.Owner, token, p.Lease)
+	if err != nil {
+		claims := make([]store.Candidate, len(window))
+		for i, h := range window {
+			claims[i] = h.Candidate
+		}
+		p.doubtClaim(l, store.V1, claims, nil, token)
+	}
 	tasks := make([]*task, len(window))
 	for i, h := range window {
 		tasks[i] = p.newTask(l, h.Candidate, token, deadline)
-		tasks[i].inOrder = true
+		tasks[i].inOrder, tasks[i].term = true, term
 	}
 	p.hold(tasks)
 	if err == nil && n == len(window) {
-		err = p.load(ctx, tasks)
+		err = p.loadWindow(ctx, l, tasks)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil || n < len(window) || l.removed || p.closing || l.order.token == "" {
 		// Whatever was claimed goes back; the fence lets what was not claimed be. Of tasks that were lost
 		// already nothing goes back, and nothing else would end the wait for it.
-		l.order.heads, l.order.blocked = nil, true
+		l.order.forgetHeads()
+		l.order.blocked = true
 		p.handBack(tasks)
 		p.orderStored(l)
 		return false, err
@@ -224,14 +252,35 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 	return true, nil
 }
 
+// loadWindow reads what the window's tasks need, unless it was read for steps.
+func (p *Pool) loadWindow(ctx context.Context, l *lane, tasks []*task) error {
+	p.mu.Lock()
+	loaded, ok := l.order.steps.loaded[tasks[0].DeliveryID]
+	delete(l.order.steps.loaded, tasks[0].DeliveryID)
+	p.mu.Unlock()
+	if !ok || len(tasks) > 1 {
+		return p.load(ctx, tasks)
+	}
+	loaded.into(tasks[0])
+	return nil
+}
+
 // concludeInOrder takes the outcome of an ordered attempt. A success waits for those that follow it; a
 // failure stops the order until it is stored, and hands back what was claimed behind it. p.mu is held.
 func (p *Pool) concludeInOrder(t *task, s store.Settlement) {
 	l := t.lane
 	p.finish(t)
+	if s.Verdict == delivery.Succeeded {
+		if next, head := p.nextStep(l); next != nil {
+			p.beginStep(l)
+			p.settler.push(settled{task: t, settlement: s, step: next, head: head})
+			return
+		}
+	}
 	l.order.done = append(l.order.done, settled{task: t, settlement: s, inOrder: true})
 	if s.Verdict != delivery.Succeeded {
-		l.order.heads, l.order.wait = nil, time.Time{}
+		l.order.forgetHeads()
+		l.order.wait = time.Time{}
 		if s.Verdict == delivery.Retried {
 			l.order.wait = s.EndedAt.Add(s.Delay)
 		}

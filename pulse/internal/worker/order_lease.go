@@ -19,24 +19,34 @@ func (p *Pool) holdOrder(ctx context.Context, l *lane) (bool, error) {
 	p.mu.Lock()
 	held := l.order.token != "" && clock.Until(l.order.deadline) > p.Lease/4
 	l.order.idle = clock.Now()
+	if l.order.try.token == "" {
+		// The same until there is an answer: a lease whose answer was lost would be nobody's.
+		l.order.try = try{token: uuid.NewString(), asked: clock.Now()}
+	}
+	token, asked := l.order.try.token, l.order.try.asked
 	p.mu.Unlock()
 	if held {
 		return true, nil
 	}
-	token, asked := uuid.NewString(), clock.Now()
 	won, until, err := p.Store.AcquireOrdered(ctx, store.Lease{ID: l.receiver.SubscriptionID, Token: token}, p.Owner, p.orderLease())
 	if err != nil {
 		return false, fmt.Errorf("topic %s: %w", l.receiver.Topic, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	l.order.try = try{}
+	if clock.Until(asked.Add(p.orderLease())) <= p.Lease/4 {
+		// So long ago that little is left of it: it ends soon, and is taken under another token then.
+		won, until = false, p.Store.Now().Add(p.Lease/4)
+	}
 	if !won {
-		l.order.heads = nil
+		l.order.forgetHeads()
 		l.sources[store.V1].ready = false
 		p.wakeAt(l, store.V1, until)
 		return false, nil
 	}
-	l.order.token, l.order.deadline, l.order.heads = token, asked.Add(p.orderLease()), nil
+	l.order.forgetHeads()
+	l.order.token, l.order.deadline = token, asked.Add(p.orderLease())
 	l.order.wait = time.Time{}
 	return true, nil
 }
@@ -44,6 +54,7 @@ func (p *Pool) holdOrder(ctx context.Context, l *lane) (bool, error) {
 // loseOrder gives up the order: the lease is gone, or must be taken for gone. p.mu is held.
 func (p *Pool) loseOrder(l *lane, why string) {
 	l.order.token, l.order.wait = "", time.Time{}
+	l.order.forgetHeads()
 	for _, t := range p.tasksOf(l) {
 		if t.inOrder {
 			p.lose(t, why)
@@ -51,6 +62,24 @@ func (p *Pool) loseOrder(l *lane, why string) {
 	}
 	p.forgetDone(l)
 	p.wakeAt(l, store.V1, p.Store.Now().Add(p.orderLease()))
+}
+
+// voidOrder gives up the order because an outcome of it found its lease gone. Others of the same term may be on
+// their way behind it, each with a lease that holds: stored, they would leave a hole in what must be a prefix.
+func (p *Pool) voidOrder(t *task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t.lane.order.token == t.term {
+		p.loseOrder(t.lane, "its order was lost")
+	}
+	t.lane.order.void = t.term
+}
+
+// void tells whether an outcome of the task's term of the order was lost.
+func (p *Pool) void(t *task) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return t.term == t.lane.order.void
 }
 
 // renewOrders renews the ordered leases that are in use, and releases those that have been idle for a
@@ -102,6 +131,11 @@ func (p *Pool) renewOrders(ctx context.Context) error {
 
 // releaseOrders ends the ordered leases of lanes that have come to rest.
 func (p *Pool) releaseOrders(ctx context.Context, lanes []*lane) error {
+	for _, l := range lanes {
+		if err := p.pay(ctx, l, true); err != nil {
+			p.Report(err) // the next holder finds it
+		}
+	}
 	var leases []store.Lease
 	p.mu.Lock()
 	for _, l := range lanes {

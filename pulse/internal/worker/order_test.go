@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,6 +177,37 @@ func TestOrder_4_9_OneLostOutcomeLosesTheOrder(t *testing.T) {
 	is.Equal(c.look(), seen{dues: 1})
 }
 
+// The outcomes of a window are written in parts, and the first part is lost: what follows is not stored either,
+// although its leases hold.
+func TestOrder_4_9_NothingIsStoredBehindALostOutcome(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	o := newOrderedTopic(t, 6)
+	c := o.contend(t, "e0")
+	is.True(c.step(t))
+	o.set(t, "history", bson.D{{Key: "_id", Value: "a0"}}, "lockToken", "another's")
+	c.mu.Lock()
+	first, behind := c.lane.order.running, slices.Clone(c.lane.buffer)
+	write := func(t *task) {
+		c.finish(t)
+		c.settler.push(settled{task: t, inOrder: true, settlement: c.settlement(t, delivery.Outcome{}, delivery.Succeeded, 0, c.Store.Now(), c.Store.Now())})
+	}
+	write(first)
+	c.mu.Unlock()
+	is.Equal(c.settler.waitEmpty(t.Context()), 0)
+	c.mu.Lock()
+	for _, next := range behind {
+		write(next)
+	}
+	c.mu.Unlock()
+	is.Equal(c.settler.waitEmpty(t.Context()), 0)
+	is.True(!strings.Contains(o.state(t), "success"))
+	c.hold["e0"] <- nil
+	is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
+	is.Equal(c.settler.waitEmpty(t.Context()), 0)
+	is.True(!strings.Contains(o.state(t), "success"))
+}
+
 // The holder dies in the middle of a window: what it had stored stays, the running event pays an attempt, what
 // was claimed behind it pays nothing. The new holder goes through all of those one by one.
 func TestOrder_4_9_OnlyTheStartedAttemptIsLost(t *testing.T) {
@@ -228,8 +260,8 @@ func TestOrder_4_9_WindowIsOneWhereAClaimCosts(t *testing.T) {
 		{name: "a later attempt", pace: time.Millisecond, want: 1, change: func(heads []store.Head, _ *order) { heads[0].Attempts = 1 }},
 		{name: "before a later attempt", pace: time.Millisecond, want: 3, change: func(heads []store.Head, _ *order) { heads[3].Attempts = 1 }},
 		{name: "before one that is not due", pace: time.Millisecond, want: 4, change: func(heads []store.Head, _ *order) { heads[4].Due = now.Add(time.Hour) }},
-		{name: "where a holder was lost", pace: time.Millisecond, want: 1, change: func(heads []store.Head, o *order) { o.steps = heads[5].At }},
-		{name: "behind that", pace: time.Millisecond, want: windowLimit, change: func(heads []store.Head, o *order) { o.steps = store.Position{Sequence: bson.Timestamp{T: 99}} }},
+		{name: "where a holder was lost", pace: time.Millisecond, want: 1, change: func(heads []store.Head, o *order) { o.lost = heads[5].At }},
+		{name: "behind that", pace: time.Millisecond, want: windowLimit, change: func(heads []store.Head, o *order) { o.lost = store.Position{Sequence: bson.Timestamp{T: 99}} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

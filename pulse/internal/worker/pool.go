@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -117,7 +118,7 @@ func (p *Pool) nextLane() *lane {
 	for i := range p.lanes {
 		at := (p.turn + i) % len(p.lanes)
 		l := p.lanes[at]
-		if l.running+l.reserved < p.limit(l) && (len(l.buffer) > 0 || l.reserved < l.needy()) {
+		if p.wantsSlot(l) {
 			p.turn = at + 1
 			return l
 		}
@@ -125,11 +126,20 @@ func (p *Pool) nextLane() *lane {
 	return nil
 }
 
+// wantsSlot tells whether the lane has use for a slot; p.mu is held.
+func (p *Pool) wantsSlot(l *lane) bool {
+	used := l.running + l.reserved
+	if l.order.steps.slot {
+		used++
+	}
+	return used < p.limit(l) && (len(l.buffer) > 0 || l.reserved < l.needy())
+}
+
 // start runs a task on a free slot; p.mu is held.
 func (p *Pool) start(t *task) {
 	p.running++
 	t.lane.running++
-	t.state = started
+	t.state, t.begun = started, clock.Now()
 	if t.inOrder {
 		t.lane.order.running = t
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
@@ -21,6 +22,7 @@ func (p *Pool) renewLoop(ctx context.Context) {
 			p.Report(err)
 		}
 		tasks := p.heldTasks()
+		p.tellLong(tasks)
 		for len(tasks) > 0 {
 			n := min(renewChunk, len(tasks))
 			if err := p.renew(ctx, tasks[:n]); err != nil && ctx.Err() == nil {
@@ -28,6 +30,24 @@ func (p *Pool) renewLoop(ctx context.Context) {
 			}
 			tasks = tasks[n:]
 		}
+	}
+}
+
+// longRun is after how many leases a running handler is logged. There is no limit for handlers, but one that
+// never returns holds its worker for ever, and nothing else would tell of it.
+const longRun = 10
+
+// tellLong logs, once for each, the handlers that run for a long time.
+func (p *Pool) tellLong(tasks []*task) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range tasks {
+		if t.state != started || t.toldLong || clock.Since(t.begun) < longRun*p.Lease {
+			continue
+		}
+		t.toldLong = true
+		p.Logger.Warn("pulse: a handler has been running for a long time; it holds a worker until it returns", "group", p.Group,
+			"topic", t.lane.receiver.Topic, "delivery", t.deliveryID(), "attempt", t.attempt(), "running", clock.Since(t.begun).Round(time.Second))
 	}
 }
 

@@ -40,6 +40,8 @@ type settled struct {
 	handBack   bool
 	inOrder    bool  // stands or falls with the other outcomes of its lane
 	next       *task // of the order, about to start: marked as started together with this outcome
+	step       *task // of the order, claimed and started by the write of this outcome
+	head       *store.Head
 }
 
 func newSettler(p *Pool) *settler {
@@ -167,36 +169,61 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 	p := s.pool
 	var leases []store.Lease
 	var settlements []store.Settlement
+	lost := map[string]bool{}
 	ordered := map[*lane][]settled{}
+	var steps []settled
 	tasks := make([]*task, len(batch))
 	superseded := p.superseded(batch)
 	for i, e := range batch {
 		tasks[i] = e.task
 		switch {
+		case e.step != nil:
+			steps = append(steps, e)
 		case superseded[e.task]:
 		case e.handBack:
 			leases = append(leases, e.task.leaseRef())
+		case e.inOrder && p.void(e.task):
+			lost[e.task.ID] = true
 		case e.inOrder:
 			ordered[e.task.lane] = append(ordered[e.task.lane], e)
 		default:
 			settlements = append(settlements, e.settlement)
 		}
 	}
-	lost := map[string]bool{}
+	for _, e := range steps {
+		stored, err := s.writeStep(ctx, e)
+		if err != nil {
+			return fmt.Errorf("%w (tried again until it is known; the leases stay renewed meanwhile)", err)
+		}
+		if !stored {
+			lost[e.task.ID] = true
+			p.voidOrder(e.task)
+		}
+	}
 	for l, outcomes := range ordered {
+		if err := p.pay(ctx, l, true); err != nil { // first what comes before these
+			return err
+		}
 		stored, held, err := s.writeInOrder(ctx, outcomes)
 		if err != nil {
 			return fmt.Errorf("%w (tried again until it is known; the leases stay renewed meanwhile)", err)
 		}
-		if held {
-			continue
+		switch {
+		case !stored:
+			for _, e := range outcomes {
+				lost[e.task.ID] = true
+			}
+			p.voidOrder(outcomes[0].task)
+		case !held:
+			p.mu.Lock()
+			p.loseOrder(l, "its order was lost")
+			p.mu.Unlock()
 		}
-		for _, e := range outcomes {
-			lost[e.task.ID] = !stored
+	}
+	for _, e := range steps {
+		if err := p.pay(ctx, e.task.lane, false); err != nil && ctx.Err() == nil {
+			p.Report(err) // tried again later, and found by the next holder at the latest
 		}
-		p.mu.Lock()
-		p.loseOrder(l, "its order was lost")
-		p.mu.Unlock()
 	}
 	if len(settlements) > 0 {
 		ids, err := p.Store.Settle(ctx, settlements, p.HistoryRetention)

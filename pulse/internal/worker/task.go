@@ -26,8 +26,13 @@ type task struct {
 	deadline time.Time   // on the monotonic clock: later the lease may be another's
 	expiry   *time.Timer // cancels ctx at the deadline
 	state    state
+	begun    time.Time // when it started
+	toldLong bool
 	lost     bool
-	inOrder  bool // claimed in the order of its topic
+	inOrder  bool   // claimed in the order of its topic,
+	term     string // under this token of the ordered lease
+	stepped  bool   // the step from it to the next one is through, and
+	stepLost bool   // its outcome came too late
 }
 
 type state int
