@@ -132,6 +132,10 @@ func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDeliv
 		}
 	}
 	t.settle(s, l.Window)
+	if t.overtook() {
+		t.settled.rescan = true
+		l.queue.Add(t.receiver.Topic)
+	}
 	return true, nil
 }
 

@@ -30,6 +30,25 @@ type settled struct {
 	// only by whoever took the topic from the queue, who therefore may read it without the lock.
 	delivered map[string]bson.Timestamp
 	rescan    bool // something may have arrived behind the cursor
+	// shown holds events ahead of the cursor that a change stream showed and that have no delivery yet.
+	shown map[string]store.Position
+}
+
+// maxShown bounds what is remembered of a backlog; what is late beyond it is found by the next poll.
+const maxShown = 4096
+
+// overtook forgets shown events that have a delivery, and tells whether the cursor has passed one that has none: it
+// was not visible yet when the page was read, but shown before the cursor moved. Nothing else would have it looked
+// for before the next poll. Leader.mu is held.
+func (t *term) overtook() bool {
+	missed := false
+	maps.DeleteFunc(t.settled.shown, func(id string, at store.Position) bool {
+		_, delivered := t.settled.delivered[id]
+		passed := !at.After(t.cursor)
+		missed = missed || passed && !delivered
+		return passed || delivered
+	})
+	return missed
 }
 
 // Seen tells the leader of an event that a change stream showed.
@@ -41,8 +60,12 @@ func (l *Leader) Seen(topic string, at store.Position) {
 		return
 	}
 	_, delivered := t.settled.delivered[at.EventID]
-	if !at.After(t.cursor) && !delivered {
+	switch {
+	case delivered:
+	case !at.After(t.cursor):
 		t.settled.rescan = true
+	case len(t.settled.shown) < maxShown:
+		t.settled.shown[at.EventID] = at
 	}
 	l.mu.Unlock()
 	if !delivered {
@@ -83,7 +106,7 @@ func (t *term) begin(sub store.Subscription) {
 	t.cursor = sub.Cursor
 	t.settled = settled{
 		start: sub.Start, upTo: later(sub.Settled, sub.Start.Sequence), stored: sub.Settled,
-		delivered: map[string]bson.Timestamp{}, rescan: true,
+		delivered: map[string]bson.Timestamp{}, rescan: true, shown: map[string]store.Position{},
 	}
 }
 
