@@ -94,10 +94,3 @@ func encodeStrictLine(e *Encoder, p *strictLine) {
 	e.End(start)
 	e.Validate(p)
 }
-
-func encodeNote(e *Encoder, p *note) {
-	start := e.Begin()
-	e.Key("text")
-	e.String(&p.Text)
-	e.End(start)
-}

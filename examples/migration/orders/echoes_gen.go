@@ -7,7 +7,7 @@ import "github.com/orionjs/orion-go/echoes"
 // EchoesListeners returns the annotated methods of Orders for echoes.New.
 func (s *Orders) EchoesListeners() []echoes.Listener {
 	return []echoes.Listener{
-		echoes.OnItem("example.order.placed", s.Placed, decodeOrder, echoes.MaxRetries(5)).At("orders.go:41"),
+		echoes.OnItem("example.order.placed", s.Placed, decodeOrder, echoes.MaxRetries(5)).At("examples/migration/orders/orders.go:41"),
 	}
 }
 

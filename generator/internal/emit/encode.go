@@ -158,7 +158,7 @@ func (e *emitter) there(f *resolve.Field) *jen.Statement {
 			conds = append(conds, field(e.local.ptr, f.Path[:i+1]).expr().Op("!=").Nil())
 		}
 	}
-	if f.OmitEmpty {
+	if f.OmitEmpty || optionalEnum(f) {
 		conds = append(conds, notEmpty(f.Type.Go, field(e.local.ptr, f.Path))...)
 	}
 	if len(conds) == 0 {
@@ -169,6 +169,20 @@ func (e *emitter) there(f *resolve.Field) *jen.Statement {
 		out = out.Op("&&").Add(c)
 	}
 	return out
+}
+
+// optionalEnum tells whether the field's zero value stands for "not given": it is none of the constants, and
+// a decoder makes it of an absent field.
+func optionalEnum(f *resolve.Field) bool {
+	if f.Required || f.Type.Func == nil || f.Type.Func.Known == nil {
+		return false
+	}
+	for _, c := range f.Type.Func.Known {
+		if c.Literal == `""` || c.Literal == "0" {
+			return false
+		}
+	}
+	return true
 }
 
 // notEmpty is when the driver writes a field with omitempty.
