@@ -100,7 +100,8 @@ func (a *afflicted) eachOnce() {
 func (a *afflicted) fail(mode any, data bson.D) {
 	a.t.Helper()
 	is.New(a.t).NoErr(a.root.Database("admin").RunCommand(a.t.Context(), bson.D{
-		{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode},
+		{Key: "configureFailPoint", Value: "failCommand"},
+		{Key: "mode", Value: mode},
 		{Key: "data", Value: append(data, bson.E{Key: "appName", Value: "afflicted"})},
 	}).Err())
 }
@@ -150,7 +151,8 @@ func TestFailover_6_2_SilentConnectionsFreezeNothingForGood(t *testing.T) {
 	a.eachOnce()
 	a.fail(bson.D{{Key: "times", Value: 4}}, bson.D{
 		{Key: "failCommands", Value: bson.A{"update", "find", "aggregate", "commitTransaction"}},
-		{Key: "blockConnection", Value: true}, {Key: "blockTimeMS", Value: 60_000},
+		{Key: "blockConnection", Value: true},
+		{Key: "blockTimeMS", Value: 60_000},
 	})
 	a.publish(3)
 	a.eachOnce()

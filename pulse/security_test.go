@@ -91,7 +91,8 @@ func securedServer(t *testing.T, database string) (uriOf func(role string) strin
 		is.NoErr(admin.RunCommand(t.Context(), command).Err())
 		name := command[0].Value.(string)
 		is.NoErr(admin.RunCommand(t.Context(), bson.D{
-			{Key: "createUser", Value: name}, {Key: "pwd", Value: password(name)},
+			{Key: "createUser", Value: name},
+			{Key: "pwd", Value: password(name)},
 			{Key: "roles", Value: bson.A{bson.D{{Key: "role", Value: name}, {Key: "db", Value: "admin"}}}},
 		}).Err())
 	}
