@@ -30,7 +30,7 @@ func measure(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-func TestStress_8_KeepsAllPromisesOnASmallScale(t *testing.T) {
+func TestStress_8_1_KeepsAllPromisesOnASmallScale(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var results []stress.Result

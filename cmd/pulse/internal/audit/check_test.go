@@ -18,7 +18,7 @@ func failed(e Entry) Entry {
 	return e
 }
 
-func TestCheck_8_FindsWhatIsWrongAndNothingElse(t *testing.T) {
+func TestCheck_8_1_FindsWhatIsWrongAndNothingElse(t *testing.T) {
 	t.Parallel()
 	four := map[string]int{"t": 4}
 	good := []Entry{call("a", 1, 2, 0, 1), call("b", 2, 3, 2), failed(call("b", 3, 4, 3)), call("b", 5, 6, 3)}

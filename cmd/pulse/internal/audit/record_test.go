@@ -37,7 +37,7 @@ func TestRecorder_StoresEverythingByItsEnd(t *testing.T) {
 	}
 }
 
-func TestReadState_8_CountsWhatIsLeftOfBothFormats(t *testing.T) {
+func TestReadState_8_1_CountsWhatIsLeftOfBothFormats(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	db := pulsetest.Database(t)

@@ -24,7 +24,7 @@ func calls(sizes ...int) []audit.Entry {
 	return out
 }
 
-func TestStress_8_EachScenarioFindsItsOwnBreach(t *testing.T) {
+func TestStress_8_1_EachScenarioFindsItsOwnBreach(t *testing.T) {
 	t.Parallel()
 	retried := func(change func([]audit.Entry)) []audit.Entry {
 		first, second := calls(100, 100), calls(100, 100)
@@ -80,7 +80,7 @@ func TestStress_8_EachScenarioFindsItsOwnBreach(t *testing.T) {
 	}
 }
 
-func TestStress_8_FindsTheStarvedTopic(t *testing.T) {
+func TestStress_8_1_FindsTheStarvedTopic(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	var entries []audit.Entry
@@ -99,7 +99,7 @@ func TestStress_8_FindsTheStarvedTopic(t *testing.T) {
 	is.Equal(len(v.Violations), 1)
 }
 
-func TestStress_8_FullSizeIsSeventyThousandEvents(t *testing.T) {
+func TestStress_8_1_FullSizeIsSeventyThousandEvents(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	sum := 0
