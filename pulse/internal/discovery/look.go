@@ -132,8 +132,7 @@ func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDeliv
 		}
 	}
 	t.settle(s, l.Window)
-	if t.overtook() {
-		t.settled.rescan = true
+	if len(t.overtaken()) > 0 {
 		l.queue.Add(t.receiver.Topic)
 	}
 	return true, nil

@@ -30,25 +30,28 @@ type settled struct {
 	// only by whoever took the topic from the queue, who therefore may read it without the lock.
 	delivered map[string]bson.Timestamp
 	rescan    bool // something may have arrived behind the cursor
-	// shown holds events ahead of the cursor that a change stream showed and that have no delivery yet.
+	// shown holds events that a change stream showed and that have no delivery yet, as far as is known.
 	shown map[string]store.Position
 }
 
-// maxShown bounds what is remembered of a backlog; what is late beyond it is found by the next poll.
+// maxShown bounds what is remembered of a backlog; what is late beyond it is found by the scan of the next poll.
 const maxShown = 4096
 
-// overtook forgets shown events that have a delivery, and tells whether the cursor has passed one that has none: it
-// was not visible yet when the page was read, but shown before the cursor moved. Nothing else would have it looked
-// for before the next poll. Leader.mu is held.
-func (t *term) overtook() bool {
-	missed := false
+// overtaken returns the shown events that the cursor has passed without a delivery, and forgets those that have one
+// or are settled. They appeared behind the cursor, or while it moved. Leader.mu is held.
+func (t *term) overtaken() []store.EventKey {
+	var late []store.EventKey
 	maps.DeleteFunc(t.settled.shown, func(id string, at store.Position) bool {
 		_, delivered := t.settled.delivered[id]
-		passed := !at.After(t.cursor)
-		missed = missed || passed && !delivered
-		return passed || delivered
+		if delivered || at.Sequence.Compare(t.settled.upTo) < 0 || !at.After(t.settled.start) {
+			return true
+		}
+		if !at.After(t.cursor) {
+			late = append(late, store.EventKey{Position: at})
+		}
+		return false
 	})
-	return missed
+	return late
 }
 
 // Seen tells the leader of an event that a change stream showed.
@@ -60,11 +63,7 @@ func (l *Leader) Seen(topic string, at store.Position) {
 		return
 	}
 	_, delivered := t.settled.delivered[at.EventID]
-	switch {
-	case delivered:
-	case !at.After(t.cursor):
-		t.settled.rescan = true
-	case len(t.settled.shown) < maxShown:
+	if !delivered && at.EventID != "" && len(t.settled.shown) < maxShown {
 		t.settled.shown[at.EventID] = at
 	}
 	l.mu.Unlock()
@@ -110,6 +109,13 @@ func (t *term) begin(sub store.Subscription) {
 	}
 }
 
+func earlier(a, b bson.Timestamp) bson.Timestamp {
+	if a.Compare(b) <= 0 {
+		return a
+	}
+	return b
+}
+
 func later(a, b bson.Timestamp) bson.Timestamp {
 	if a.Compare(b) >= 0 {
 		return a
@@ -143,21 +149,29 @@ func (l *Leader) lookBehind(ctx context.Context, t *term, fresh bool) (scan, err
 			return s, err
 		}
 	}
-	if !window.rescan || window.upTo.Compare(cursor.Sequence) >= 0 {
-		return s, nil
-	}
-	s.done, s.to = true, cursor.Sequence
 	behind := func(at store.Position) bool {
 		_, delivered := t.settled.delivered[at.EventID]
 		return !delivered && at.After(window.start) && !at.After(cursor)
 	}
-	late, err := l.Store.EventsBehind(ctx, t.receiver.Topic, from, cursor.Sequence, behind)
+	var late []store.EventKey
+	var err error
+	if window.rescan && window.upTo.Compare(cursor.Sequence) < 0 {
+		s.done, s.to = true, cursor.Sequence
+		late, err = l.Store.EventsBehind(ctx, t.receiver.Topic, from, cursor.Sequence, behind)
+	} else {
+		late, err = l.shownBehind(ctx, t)
+	}
 	if err != nil || len(late) == 0 {
 		return s, err
 	}
 	if !fresh {
-		// They are new to this term, but maybe not to the group.
-		if err := l.learn(ctx, t, from, eventIDs(late)); err != nil {
+		// They are new to this term, but maybe not to the group. A delivery has the greatest sequence of its
+		// events: one of theirs cannot lie before the first of them.
+		first := late[0].Sequence
+		for _, k := range late {
+			first = earlier(first, k.Sequence)
+		}
+		if err := l.learn(ctx, t, first, eventIDs(late)); err != nil {
 			return s, err
 		}
 		late = slices.DeleteFunc(late, func(k store.EventKey) bool { return !behind(k.Position) })
@@ -170,6 +184,29 @@ func (l *Leader) lookBehind(ctx context.Context, t *term, fresh bool) (scan, err
 	})
 	s.late = late
 	return s, nil
+}
+
+// shownBehind reads the events that the cursor has passed and a change stream has shown: by their IDs, where the
+// scan reads the whole window. With several publishers that happens many times a second.
+func (l *Leader) shownBehind(ctx context.Context, t *term) ([]store.EventKey, error) {
+	l.mu.Lock()
+	shown := t.overtaken()
+	l.mu.Unlock()
+	if len(shown) == 0 {
+		return nil, nil
+	}
+	found, err := l.Store.EventKeys(ctx, eventIDs(shown))
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range shown {
+		if !slices.ContainsFunc(found, func(f store.EventKey) bool { return f.EventID == k.EventID }) {
+			delete(t.settled.shown, k.EventID) // it is gone
+		}
+	}
+	return found, nil
 }
 
 // learn reads which events at and behind a sequence have a delivery.

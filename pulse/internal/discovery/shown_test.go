@@ -25,17 +25,52 @@ func TestLookBack_3_5_EventShownWhileTheCursorMovesPastIt(t *testing.T) {
 	for _, n := range []uint32{2, 3, 4, 9} {
 		l.Seen("t", at(n))
 	}
-	is.True(!tm.settled.rescan) // ahead of the cursor: the next page has them
+	is.Equal(len(tm.overtaken()), 0) // ahead of the cursor: the next page has them
 	tm.cursor = at(4)
 	tm.settled.delivered = map[string]bson.Timestamp{"e2": at(2).Sequence, "e4": at(4).Sequence}
-	is.True(tm.overtook()) // e3 was not on the page
-	is.True(!tm.overtook())
-	is.Equal(len(tm.settled.shown), 1) // e9 is still ahead
+	is.Equal(tm.overtaken(), []store.EventKey{{Position: at(3)}}) // was not on the page
+	is.Equal(len(tm.settled.shown), 2)                            // e9 is still ahead
+	tm.settled.delivered["e3"] = at(3).Sequence
+	is.Equal(len(tm.overtaken()), 0)
 	tm.cursor = at(9)
-	tm.settled.delivered["e9"] = at(9).Sequence
-	is.True(!tm.overtook())
+	is.Equal(tm.overtaken(), []store.EventKey{{Position: at(9)}})
+	tm.settled.upTo = bson.Timestamp{T: 10} // too late to tell what was delivered
+	is.Equal(len(tm.overtaken()), 0)
+	is.Equal(len(tm.settled.shown), 0)
 	for n := range uint32(maxShown + 10) {
 		l.Seen("t", at(100+n))
 	}
 	is.Equal(len(tm.settled.shown), maxShown)
+}
+
+// What a change stream shows behind the cursor is delivered by a look that reads it by its ID.
+func TestLookBack_3_5_ShownEventsAreReadByTheirIDs(t *testing.T) {
+	t.Parallel()
+	for kind, settings := range everyKind {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ids := []string{f.at(t, 5, 1), f.at(t, 4, 1)}
+			l := f.leads(t, settings)
+			lookAll(t, l)
+			is := is.New(t)
+			tm := l.term("t")
+			is.True(!tm.settled.rescan)
+			late := f.at(t, 4, 0) // behind the cursor
+			doc, err := f.db.Collection("p.events").FindOne(t.Context(), bson.D{{Key: "_id", Value: late}}).Raw()
+			is.NoErr(err)
+			sequence := doc.Lookup("sequence")
+			var at store.Position
+			at.Sequence.T, at.Sequence.I = sequence.Timestamp()
+			at.EventID = late
+			l.Seen("t", at)
+			l.Seen("t", store.Position{Sequence: at.Sequence, EventID: "gone"})
+			is.NoErr(l.look(t.Context(), "t"))
+			f.deliveredOnce(t, append(ids, late)...)
+			is.Equal(len(tm.settled.shown), 0)
+			l.Seen("t", at) // again, as after a new stream
+			is.NoErr(l.look(t.Context(), "t"))
+			f.deliveredOnce(t, append(ids, late)...)
+		})
+	}
 }

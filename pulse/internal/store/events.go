@@ -246,6 +246,11 @@ func (s *Store) EventsBehind(ctx context.Context, topic string, from, to bson.Ti
 		}
 		return nil, nil
 	}
+	return s.EventKeys(ctx, ids)
+}
+
+// EventKeys reads the keys of events by ID, with their sizes. Those that are gone are absent.
+func (s *Store) EventKeys(ctx context.Context, ids []string) ([]EventKey, error) {
 	keys, _, err := s.eventKeys(ctx, bson.D{{Key: "_id", Value: in(ids)}}, Position{}, len(ids), true)
 	return keys, err
 }
