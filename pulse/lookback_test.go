@@ -98,45 +98,78 @@ func insertForeign(ctx context.Context, g *group, topic string, number int) erro
 	return err
 }
 
-// The event is numbered when the transaction writes it and visible when it commits, while the cursor goes on.
+// The event is numbered when the transaction writes it and visible when it commits, while the cursors of several
+// groups go on; meanwhile the leader of one of them closes, and a client starts anew.
 func TestLookBack_3_5_TransactionHeldOpen(t *testing.T) {
 	t.Parallel()
-	for _, batch := range []bool{false, true} {
-		t.Run(fmt.Sprint("batch=", batch), func(t *testing.T) {
+	for _, kind := range []string{"single", "batch", "ordered"} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			// Polling only, since the test server holds streams back meanwhile; the window is longer than
 			// this test takes on the slowest machine.
-			g := &group{db: pulsetest.Database(t)}
-			for range 2 {
-				config := fast(g.db)
-				config.DisableChangeStreams, config.LookBack = true, 5*time.Minute
-				g.clients = append(g.clients, newClient(t, g.db, config))
-			}
+			db := pulsetest.Database(t)
 			topic := pulse.NewTopic[order]("order.created")
-			seen := subscribeAs(t, g, batch, topic)
-			is.NoErr(second(topic.Publish(t.Context(), g.clients[0], order{Number: 0})))
-			seen.Wait(t, 1)
-			session, err := g.db.Client().StartSession()
+			groups := map[string]*pulsetest.Recorder[int]{"billing": {}, "audit": {}}
+			start := func(name string) *pulse.Client {
+				config := fast(db)
+				config.ConsumerGroup, config.DisableChangeStreams, config.LookBack = name, true, 5*time.Minute
+				c := newClient(t, db, config)
+				one := func(_ context.Context, e *pulse.Event[order]) error {
+					groups[name].Add(e.Data.Number)
+					return nil
+				}
+				many := func(ctx context.Context, es []*pulse.Event[order]) error {
+					for _, e := range es {
+						groups[name].Add(e.Data.Number)
+					}
+					return nil
+				}
+				switch kind {
+				case "single":
+					is.NoErr(second(topic.Subscribe(t.Context(), c, one, unordered()...)))
+				case "batch":
+					is.NoErr(second(topic.SubscribeBatch(t.Context(), c, 10, many)))
+				default:
+					is.NoErr(second(topic.Subscribe(t.Context(), c, one)))
+				}
+				return c
+			}
+			first, publisher := start("billing"), newClient(t, db, fast(db))
+			start("billing")
+			start("audit")
+			publish := func(number int) {
+				is.NoErr(second(topic.Publish(t.Context(), publisher, order{Number: number})))
+				for _, seen := range groups {
+					seen.Wait(t, number+1) // consumed, and the cursor moved on
+				}
+			}
+			publish(0)
+			session, err := db.Client().StartSession()
 			is.NoErr(err)
 			defer session.EndSession(context.Background())
-			err = mongo.WithSession(t.Context(), session, func(ctx context.Context) error {
+			const late = 30
+			is.NoErr(mongo.WithSession(t.Context(), session, func(ctx context.Context) error {
 				if err := session.StartTransaction(); err != nil {
 					return err
 				}
-				if err := insertForeign(ctx, g, topic.Name(), 1); err != nil {
+				if err := insertForeign(ctx, &group{db: db}, topic.Name(), late); err != nil {
 					return err
 				}
-				for i := range 20 {
-					if _, err := topic.Publish(t.Context(), g.clients[0], order{Number: 2 + i}); err != nil {
-						return err
+				for i := range late - 1 {
+					publish(1 + i)
+					switch i {
+					case 10:
+						closeClient(t, first)
+					case 20:
+						start("billing")
 					}
-					seen.Wait(t, 2+i) // consumed, and the cursor moved on
 				}
 				return session.CommitTransaction(ctx)
-			})
-			is.NoErr(err)
-			eachOnce(t, seen.Wait(t, 22), 22)
+			}))
+			for _, seen := range groups {
+				eachOnce(t, seen.Wait(t, late+1), late+1)
+			}
 		})
 	}
 }

@@ -252,3 +252,18 @@ func TestMend_6_3_MalformedPendingDeliveries(t *testing.T) {
 	is.Equal(byID(t, deliveries(db), sound[0].ID).Lookup("attemptId").StringValue(), sound[0].AttemptID) // sound ones stay as they are
 	is.Equal(all(t, deliveries(db), bson.D{{Key: "row", Value: 0}})[0].Lookup("attemptId").StringValue(), "theirs")
 }
+
+// Many deliveries whose handlers take long, and whose leases hold, hide none that was lost.
+func TestReap_4_3_LiveHandlersHideNoLostOne(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, db, sub := newStore(t)
+	candidates := pending(t, s, db, sub, 60)
+	claim(t, s, candidates, "token")
+	_, err := deliveries(db).UpdateByID(t.Context(), candidates[59].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "lockedUntil", Value: time.Now().Add(-time.Minute)}}}})
+	is.NoErr(err)
+	expired, err := s.ExpiredLeases(t.Context(), group, store.V2, []string{topic}, 25)
+	is.NoErr(err)
+	is.Equal(len(expired), 1)
+	is.Equal(expired[0].ID, candidates[59].ID)
+}
