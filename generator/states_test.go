@@ -202,6 +202,26 @@ func TestGenerate_7_2_OthersWorkIsKept(t *testing.T) {
 	}
 }
 
+// TestGenerate_7_2_OutputNamesASource: the name of this run's output may be that
+// of a source with the package's listeners. It is neither replaced nor passed
+// over, and what an earlier run wrote stays.
+func TestGenerate_7_2_OutputNamesASource(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	m := newOrders(t)
+	_, err := m.generate()
+	is.NoErr(err)
+	before := m.files()
+	for _, check := range []bool{false, true} {
+		_, err := generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./orders"}, Output: "orders.go", Check: check, Env: m.env()})
+		var source *generator.SourceError
+		is.True(errors.As(err, &source))
+		is.Equal(len(source.Diagnostics), 1) // and nothing about what the file declares
+		is.True(strings.Contains(err.Error(), "orders.go was not written by echoesgen"))
+		is.Equal(m.files(), before)
+	}
+}
+
 // TestGenerate_7_2_FolderInTheWay: a folder of the generated file's name is a
 // problem only where there is something to generate.
 func TestGenerate_7_2_FolderInTheWay(t *testing.T) {

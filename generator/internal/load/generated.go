@@ -32,11 +32,12 @@ func CheckOutput(name string) error {
 	return fmt.Errorf("%q cannot be the name of the generated files: %s", name, why)
 }
 
-// generated reports whether a file is output of the generator: it has the name
-// of this run's, or the header of a run that used another name. Such files take
-// no part in what is read.
+// generated reports whether a file is output of the generator: it has the header,
+// or the name of this run's and nobody's work in it. Such files take no part in
+// what is read. Somebody's source that has the name does: it holds what the
+// others need, and maybe the listeners for which it would be replaced.
 func (c Config) generated(path string, content []byte) bool {
-	return filepath.Base(path) == c.Output || hasHeader(content)
+	return hasHeader(content) || filepath.Base(path) == c.Output && !foreign(content)
 }
 
 // generatedFile is generated for a file that was not read yet. One that cannot
@@ -45,14 +46,11 @@ func (c Config) generatedFile(path string) bool {
 	if path == "" {
 		return false
 	}
-	if filepath.Base(path) == c.Output {
-		return true
-	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(c.Dir, path)
 	}
 	content, err := os.ReadFile(path)
-	return err == nil && hasHeader(content)
+	return err == nil && c.generated(path, content)
 }
 
 // generatedIn returns the generated files of a folder: the one of this run's
