@@ -23,7 +23,8 @@ type DecodeError struct {
 	// Topic and EventID are empty when a Decoder is used outside a listener.
 	Topic, EventID string
 	// Path leads to the offending value, as in lines[0].price. It is empty
-	// when the payload as a whole is at fault.
+	// when the payload as a whole is at fault. A path that is longer than 300
+	// bytes lacks its middle.
 	Path string
 	// Err is the problem: "want float64, got string", or what Validate
 	// returned.
@@ -53,7 +54,7 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // fail records the first problem, with its path.
 func (d *Decoder) fail(err error) {
 	if d.err == nil {
-		d.err = &DecodeError{Path: d.path(), Err: err}
+		d.err = &DecodeError{Path: cutPath(d.path()), Err: err}
 	}
 }
 
@@ -131,6 +132,25 @@ func joinKey(path, key string) string {
 		return key
 	}
 	return path + "." + key
+}
+
+// maxPath is how long a path may be before its middle is cut out. What a person
+// looks for stands at both ends; a value that contains itself has the same 200
+// times.
+const maxPath = 300
+
+func cutPath(path string) string {
+	if len(path) <= maxPath {
+		return path
+	}
+	head, tail := maxPath*2/3, len(path)-maxPath/4
+	for head > 0 && !utf8.RuneStart(path[head]) {
+		head--
+	}
+	for tail < len(path) && !utf8.RuneStart(path[tail]) {
+		tail++
+	}
+	return path[:head] + "…" + path[tail:]
 }
 
 func plainKey(key string) bool {

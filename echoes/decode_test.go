@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/matryer/is"
@@ -66,7 +67,7 @@ func TestDecode_7_3_ErrorNamesThePath(t *testing.T) {
 		"UTF-8":             {m{"id": "ab\xffc"}, "id: the string is not valid UTF-8 (at byte 2)"},
 		"UTF-8 in a key":    {m{"labels": m{"a\xfe": "x"}}, `labels["a\xfe"]: the key is not valid UTF-8 (at byte 1)`},
 		"UTF-8 deep inside": {m{"any": bson.A{m{"x": "\xc0"}}}, "any[0].x: the string is not valid UTF-8 (at byte 0)"},
-		"bomb":              {m{"any": deep}, "any" + strings.Repeat(".sub", maxDepth-1) + ": nested deeper than 200 levels"},
+		"bomb":              {m{"any": deep}, "any" + strings.Repeat(".sub", 49) + ".…sub" + strings.Repeat(".sub", 18) + ": nested deeper than 200 levels"},
 		"whole":             {"text", "params: want document, got string"},
 	}
 	for name, c := range cases {
@@ -78,6 +79,23 @@ func TestDecode_7_3_ErrorNamesThePath(t *testing.T) {
 			is.Equal(err.Error(), c.want)
 			is.Equal(got, invoice{}) // nothing half decoded is handed out
 		})
+	}
+}
+
+// A path that is too long to be read keeps both ends, and whole characters.
+func TestDecode_7_3_LongPathsAreCut(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	short := strings.Repeat("ä", maxPath/2)
+	is.Equal(cutPath(short), short)
+	for _, step := range []string{"ä", "€", "x"} {
+		for n := range 4 {
+			path := strings.Repeat("x", n) + strings.Repeat(step, maxPath+1)
+			got := cutPath(path)
+			is.True(len(got) <= maxPath && utf8.ValidString(got))
+			head, tail, ok := strings.Cut(got, "…")
+			is.True(ok && strings.HasPrefix(path, head) && strings.HasSuffix(path, tail) && len(tail) > 60)
+		}
 	}
 }
 

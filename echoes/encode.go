@@ -61,7 +61,8 @@ type Encoder struct {
 // inside an *InvalidEventError.
 type EncodeError struct {
 	// Path leads to the offending value, as in lines[0].price. It is empty when
-	// the value as a whole is at fault.
+	// the value as a whole is at fault. A path that is longer than 300 bytes lacks
+	// its middle.
 	Path string
 	// Err is the problem, or what Validate returned.
 	Err error
@@ -198,7 +199,7 @@ func (e *Encoder) put(t bson.Type) { e.buf[e.at] = byte(t) }
 // fail records the first problem, with its path.
 func (e *Encoder) fail(err error) {
 	if e.err == nil {
-		e.err = &EncodeError{Path: e.path(), Err: err}
+		e.err = &EncodeError{Path: cutPath(e.path()), Err: err}
 	}
 }
 
