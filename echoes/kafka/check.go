@@ -35,10 +35,12 @@ func (c *carrier) Check(receivers []echoes.Receiver) []echoes.Problem {
 		wrong("Concurrency is negative: use at least 1, or 0 for the default of %d", defaultConcurrency)
 	}
 	var own []kgo.Opt
-	if len(receivers) > 0 {
-		if strings.TrimSpace(cfg.ConsumerGroup) == "" {
-			wrong("ConsumerGroup is empty: name the group that all replicas of this service share")
-		}
+	switch {
+	case len(receivers) == 0:
+	case strings.TrimSpace(cfg.ConsumerGroup) == "":
+		// The options of a group without one would be another problem of the same.
+		wrong("ConsumerGroup is empty: name the group that all replicas of this service share")
+	default:
 		own = cfg.groupOptions()
 	}
 	if len(cfg.Brokers) > 0 {

@@ -57,6 +57,8 @@ func TestKafka_7_6_CheckListsEveryProblem(t *testing.T) {
 	is.Equal(len(got), 2)
 	is.True(strings.HasPrefix(got[0], `Config.Kafka: Brokers[1] is " "`))
 	is.True(strings.HasPrefix(got[1], `Config.Kafka: Options: `))
+	is.Equal(problems(t, echoes.Config{Kafka: kafka.New(kafka.Config{Brokers: []string{"a:1"}})}, on("t", nothing)),
+		[]string{"Config.Kafka: ConsumerGroup is empty: name the group that all replicas of this service share"}) // and nothing about Options
 	is.Equal(problems(t, echoes.Config{Kafka: kafka.New(kafka.Config{Brokers: []string{"a:1"}, ConsumerGroup: "g"})}, on("t", nothing)), nil)
 	is.Equal(problems(t, echoes.Config{Kafka: kafka.New(kafka.Config{Brokers: []string{"a:1"}})}), nil) // only publishes: no group needed
 }
