@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -199,6 +200,9 @@ func TestKafka_7_7_TooLargeForARetry(t *testing.T) {
 	is.NoErr(err)
 	defer big.Close()
 	is.NoErr(big.ProduceSync(t.Context(), record(topic, 0, `{"params":{"n":1,"note":"`+strings.Repeat("x", 1500000)+`"}}`)).FirstErr())
+	heavy := record(topic, 0, `{"params":{"n":1}}`)
+	heavy.Headers = append(heavy.Headers, kgo.RecordHeader{Key: "huge", Value: bytes.Repeat([]byte("x"), 1500000)})
+	is.NoErr(big.ProduceSync(t.Context(), heavy).FirstErr())
 	s.fill(t, topic, 1, 2, 1)
 	var seen pulsetest.Recorder[int]
 	s.join(t, s.config(), on(topic, func(_ context.Context, o echoes.Item[order]) error {
@@ -208,12 +212,15 @@ func TestKafka_7_7_TooLargeForARetry(t *testing.T) {
 		}
 		return nil
 	}))
-	is.Equal(seen.Wait(t, 2), []int{1, 2})
-	rec := s.read(t, "DLQ-"+topic, 1)[0]
-	is.Equal(len(rec.Value), 0)
-	is.Equal(headers(rec)["error"], "too large to be published again, the value stays at "+topic+":0:0; no stock")
-	is.Equal(headers(rec)["echoes-event-id"], "kafka:"+topic+":0:0")
-	s.waitCommitted(t, topic, 2)
+	is.Equal(seen.Wait(t, 3), []int{1, 1, 2})
+	for i, rec := range s.read(t, "DLQ-"+topic, 2) {
+		is.Equal(len(rec.Value), 0)
+		place := fmt.Sprint(topic, ":0:", i)
+		is.Equal(headers(rec)["error"], "too large to be published again, the value stays at "+place+"; no stock")
+		is.Equal(headers(rec)["echoes-event-id"], "kafka:"+place)
+		is.Equal(headers(rec)["huge"], "")
+	}
+	s.waitCommitted(t, topic, 3)
 }
 
 // A commit that the broker refuses for a moment is repeated.

@@ -82,6 +82,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // store publishes the next life of a record until Kafka has acknowledged it. It
 // returns false when the partition is given up before.
 func (p *partition) store(next, rec *kgo.Record) bool {
+	shrink := []func(next, rec *kgo.Record){withoutValue, withoutHeaders}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := p.produce(next)
 		switch {
@@ -89,10 +90,11 @@ func (p *partition) store(next, rec *kgo.Record) bool {
 			return true
 		case p.ctx.Err() != nil:
 			return false
-		case errors.Is(err, kerr.MessageTooLarge) && next.Value != nil:
+		case errors.Is(err, kerr.MessageTooLarge) && len(shrink) > 0:
 			// It was written by a client with another limit, and fits no more with
 			// what it grew by.
-			withoutValue(next, rec)
+			shrink[0](next, rec)
+			shrink = shrink[1:]
 			continue
 		}
 		p.consumer.conn.report(fmt.Errorf("kafka: topic %s, partition %d waits: event %s cannot be stored in %s, which is tried again: %w",

@@ -159,3 +159,11 @@ func withoutValue(next, rec *kgo.Record) {
 		}
 	}
 }
+
+// withoutHeaders leaves out the headers of a dead letter that are not the
+// transport's, for one that does not fit without its value either.
+func withoutHeaders(next, _ *kgo.Record) {
+	next.Headers = slices.DeleteFunc(next.Headers, func(h kgo.RecordHeader) bool {
+		return !ours(h.Key) && h.Key != headerError
+	})
+}

@@ -30,8 +30,8 @@ func TestKafka_7_5_BothTransportsInOneApp(t *testing.T) {
 	m := newMember(t, echoes.Config{
 		Pulse:       &echoes.Pulse{Client: db.Client(), Config: pulse.Config{Database: db.Name(), ConsumerGroup: s.group}},
 		Kafka:       kafka.New(s.config()),
-		ConsumeFrom: echoes.FromBoth, PublishTo: echoes.ToBoth,
-	}, on(both, handle), on(onlyKafka, handle, echoes.Transport("kafka")), on(onlyPulse, handle, echoes.Transport("pulse")))
+		ConsumeFrom: echoes.FromPulse, PublishTo: echoes.ToBoth,
+	}, on(both, handle, echoes.Transport("both")), on(onlyKafka, handle, echoes.Transport("kafka")), on(onlyPulse, handle, echoes.Transport("pulse")))
 	is.NoErr(m.Start(t.Context()))
 	ids := map[string]string{}
 	for _, topic := range []string{both, onlyKafka, onlyPulse} {
