@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -224,6 +225,8 @@ func TestBatch_4_12_NormalHandlerRunsABatchSequentially(t *testing.T) {
 				switch n := e.Data.Number; {
 				case e.Attempt == 1 && n == 3:
 					panic("three")
+				case e.Attempt == 1 && n == 5:
+					runtime.Goexit()
 				case e.Attempt == 1 && n == 7:
 					return errors.New("seven")
 				}
@@ -238,8 +241,8 @@ func TestBatch_4_12_NormalHandlerRunsABatchSequentially(t *testing.T) {
 		attempts := attemptsIn(d)
 		is.Equal(len(attempts), 2)
 		is.Equal(codeOf(attempts[0]), "handler_error")
-		message := attempts[0].Lookup("error", "message").StringValue() // one error that names both
-		for _, part := range []string{want[3], "three", want[7], "seven"} {
+		message := attempts[0].Lookup("error", "message").StringValue() // one error that names all three
+		for _, part := range []string{want[3], "three", want[5], "runtime.Goexit", want[7], "seven"} {
 			is.True(strings.Contains(message, part))
 		}
 	})

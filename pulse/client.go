@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/orionjs/orion-go/pulse/internal/engine"
@@ -142,8 +141,16 @@ func (c *Client) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	owner, err := c.store.Owner(host, os.Getpid())
+	if err != nil {
+		return err
+	}
 	e := engine.New(engine.Config{
-		Store: c.store, Group: c.config.ConsumerGroup, Owner: owner(),
+		Store: c.store, Group: c.config.ConsumerGroup, Owner: owner,
 		Workers: c.config.WorkerCount, Poll: c.config.PollInterval,
 		Lease: c.config.LockTimeout, DiscoveryLease: c.config.DiscoveryLockTimeout,
 		HistoryRetention: c.config.HistoryRetention, LookBack: c.config.LookBack,
@@ -193,15 +200,6 @@ func (c *Client) ensureAll(ctx context.Context, subs []*Subscription) ([]store.S
 		}
 	}
 	return stored, nil
-}
-
-// owner names this client in leases, for people who read the database.
-func owner() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s%s:%d:%s", store.GoOwner, host, os.Getpid(), uuid.NewString())
 }
 
 // Close ends the client: nothing is claimed any more; running handlers finish, until ctx ends, then their
@@ -256,9 +254,10 @@ func (c *Client) close(ctx context.Context) error {
 	if e := c.running(); e != nil {
 		problem = e.Stop(ctx)
 	}
+	disconnect, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultTimeout)
+	defer cancel()
+	c.store.Close(disconnect)
 	if c.owned {
-		disconnect, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.DefaultTimeout)
-		defer cancel()
 		problem = errors.Join(problem, c.mongo.Disconnect(disconnect))
 	}
 	return problem

@@ -123,7 +123,9 @@ func (c Config) withDefaults() (Config, []ConfigurationProblem) {
 		problems = append(problems, ConfigurationProblem{Text: fmt.Sprintf(format, args...)})
 	}
 
-	if problem := nameProblem("ConsumerGroup", c.ConsumerGroup); problem != "" {
+	if c.ConsumerGroup == AllGroups {
+		wrong("ConsumerGroup %q stands for all groups in History: give the group another name", AllGroups)
+	} else if problem := nameProblem("ConsumerGroup", c.ConsumerGroup); problem != "" {
 		wrong("%s: name the group whose work this client shares, e.g. the service's name", problem)
 	}
 	setDefault(&c.CollectionPrefix, "orionjs.pulse")

@@ -192,7 +192,7 @@ func TestConnect_ServerOutOfReach(t *testing.T) {
 	c, err := pulse.Connect(t.Context(), "mongodb://127.0.0.1:1/d?serverSelectionTimeoutMS=50", pulse.Config{ConsumerGroup: "g"})
 	is.True(c == nil)
 	is.True(err != nil)
-	is.True(strings.HasPrefix(err.Error(), "pulse: ask the server for its state: server selection error"))
+	is.True(strings.HasPrefix(err.Error(), "pulse: MongoDB does not answer; is the connection string right, and the server up? server selection error"))
 	// Nothing is left behind of it: TestMain looks for goroutines.
 }
 

@@ -86,7 +86,7 @@ func TestSettings_2_6_SameVersionNamesEachDifference(t *testing.T) {
 	is.Equal(problemsOf(t, err), []string{
 		"topic t, group billing: executionVersion: stored 1, here 2" + what,
 		"topic t, group billing: ordered: stored true, here false" + what,
-		"topic t, group billing: offsetReset: stored earliest, here latest" + what,
+		"topic t, group billing: offsetReset: stored earliest, here latest, both with configVersion 4: it counted when the subscription was created, and never again: use the stored value, or raise ConfigVersion to have this one stored; a group that is to begin elsewhere needs another name",
 		"topic t, group billing: delivery: stored at-most-once, here at-least-once" + what,
 		"topic t, group billing: maxRetries: stored 7, here 3" + what,
 		"topic t, group billing: retryDelayMs: stored 250.5, here 1000" + what,

@@ -170,7 +170,7 @@ func TestHostile_6_3_PageOfMalformedDeliveriesHidesNobody(t *testing.T) {
 // Hostile values in the fields of the stored subscription that the engine works with.
 func TestHostile_6_3_Subscriptions(t *testing.T) {
 	t.Parallel()
-	for _, field := range []string{"discoveryLockOwner", "discoveryLockToken", "discoveryLockedUntil", "updatedAt", "createdAt", "cursorSequenceEventId", "cursorCreatedAt", "unknown"} {
+	for _, field := range []string{"discoveryLockOwner", "discoveryLockToken", "discoveryLockedUntil", "updatedAt", "createdAt", "cursorSequenceEventId", "cursorCreatedAt", "cursorMoves", "unknown"} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)

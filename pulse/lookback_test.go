@@ -148,7 +148,7 @@ func TestLookBack_3_5_TransactionHeldOpen(t *testing.T) {
 			session, err := db.Client().StartSession()
 			is.NoErr(err)
 			defer session.EndSession(context.Background())
-			const late = 30
+			const late = 12
 			is.NoErr(mongo.WithSession(t.Context(), session, func(ctx context.Context) error {
 				if err := session.StartTransaction(); err != nil {
 					return err
@@ -159,9 +159,9 @@ func TestLookBack_3_5_TransactionHeldOpen(t *testing.T) {
 				for i := range late - 1 {
 					publish(1 + i)
 					switch i {
-					case 10:
+					case 3:
 						closeClient(t, first)
-					case 20:
+					case 7:
 						start("billing")
 					}
 				}

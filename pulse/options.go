@@ -107,7 +107,7 @@ func MaxConcurrency(n int) SubscribeOption {
 }
 
 // resolve fills in the defaults of a single (batchSize 0) or batch subscription and says what is wrong.
-func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeOption) (store.Settings, int, []ConfigurationProblem) {
+func resolve(topic string, batch bool, batchSize int, opts []SubscribeOption) (store.Settings, int, []ConfigurationProblem) {
 	o := subscribeOptions{settings: store.Settings{
 		ExecutionVersion: 1, Ordered: !batch, OffsetReset: store.OffsetLatest, Delivery: store.AtLeastOnce,
 		MaxRetries: 3, RetryDelay: time.Second, Multiplier: 2, ReceiverMode: store.ModeSingle, BatchSize: 1,
@@ -175,10 +175,7 @@ func resolve(topic string, batch bool, batchSize, workers int, opts []SubscribeO
 	} else if err := backoff.CheckRange(s.RetryDelay, s.Multiplier, s.MaxRetries, clock.Now()); err != nil {
 		wrong("%v", err)
 	}
-	limit := workers
-	if s.Ordered {
-		limit = 1
-	}
+	limit := 0
 	if o.limitAsked {
 		switch {
 		case o.maxConcurrency < 1:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
@@ -110,7 +111,7 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 		return nil, err
 	}
 	defer done()
-	settings, limit, problems := resolve(r.Topic, r.Batch, batchSize, c.config.WorkerCount, opts)
+	settings, limit, problems := resolve(r.Topic, r.Batch, batchSize, opts)
 	if problem := nameProblem("the topic's name", r.Topic); problem != "" {
 		problems = append(problems, ConfigurationProblem{Text: "subscribe: " + problem})
 	}
@@ -154,9 +155,13 @@ func (s *Subscription) problems(stored *store.Subscription) []ConfigurationProbl
 	var problems []ConfigurationProblem
 	if version := stored.Settings.ConfigVersion(); version == s.wanted.ConfigVersion {
 		for _, difference := range stored.Settings.Differences(s.wanted) {
+			remedy := "use the stored value, or raise ConfigVersion to change it for all replicas"
+			if strings.HasPrefix(difference, "offsetReset:") {
+				remedy = "it counted when the subscription was created, and never again: use the stored value, or raise ConfigVersion to have this one stored; a group that is to begin elsewhere needs another name"
+			}
 			problems = append(problems, ConfigurationProblem{
 				Topic: r.Topic, Group: c.config.ConsumerGroup,
-				Text: fmt.Sprintf("%s, both with configVersion %d: use the stored value, or raise ConfigVersion to change it for all replicas", difference, version),
+				Text: fmt.Sprintf("%s, both with configVersion %d: %s", difference, version, remedy),
 			})
 		}
 	}
@@ -178,7 +183,7 @@ func (s *Subscription) ensure(ctx context.Context) (store.Subscription, error) {
 		return stored, err
 	}
 	if stored.Created {
-		starts := "behind the newest event: those published before are not delivered to this group (OffsetReset(Earliest) would include them)"
+		starts := "behind the newest event: those published before are not delivered to this group, now or later (offsetReset earliest would have included them)"
 		if s.wanted.OffsetReset == store.OffsetEarliest {
 			starts = "at the oldest retained event"
 		}
@@ -202,7 +207,7 @@ func (s *Subscription) Info() SubscriptionInfo {
 	settings := s.receiver.Settings()
 	return SubscriptionInfo{
 		Topic: s.receiver.Topic, ConsumerGroup: s.client.config.ConsumerGroup,
-		Batch: s.receiver.Batch, BatchSize: settings.BatchSize, MaxConcurrency: s.receiver.Limit,
+		Batch: s.receiver.Batch, BatchSize: settings.BatchSize, MaxConcurrency: s.receiver.Most(s.client.config.WorkerCount),
 		Ordered: settings.Ordered, OffsetReset: Offset(settings.OffsetReset), DeliveryMode: Delivery(settings.Delivery),
 		MaxRetries: settings.MaxRetries, RetryDelay: settings.RetryDelay, RetryBackoffMultiplier: settings.Multiplier,
 		ConfigVersion: settings.ConfigVersion, ExecutionVersion: settings.ExecutionVersion,

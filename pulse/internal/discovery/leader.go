@@ -106,10 +106,15 @@ func (l *Leader) Campaign(ctx context.Context, r *receiver.Receiver, sub store.S
 	if l.term(r.Topic) != nil || sub.LeaderUntil.After(l.Store.Now()) {
 		return nil
 	}
+	// Stop does not interrupt the commands: the server might carry one out after the lease was given back.
+	ctx = context.WithoutCancel(ctx)
+	if sub.LeftBy != "" {
+		if err := l.Store.AbortLeft(ctx, sub.LeftBy); err != nil {
+			return err
+		}
+	}
 	lease := store.Lease{ID: r.SubscriptionID, Token: uuid.NewString()}
 	asked := clock.Now()
-	// Stop does not interrupt the command: the server might carry it out after the lease was given back.
-	ctx = context.WithoutCancel(ctx)
 	current, won, err := l.Store.AcquireDiscovery(ctx, lease, l.Owner, l.Lease)
 	if err != nil {
 		// It may be ours all the same, its answer was lost. Nobody would renew it, and the topic would wait

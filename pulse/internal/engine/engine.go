@@ -65,6 +65,7 @@ type Engine struct {
 	mu        sync.Mutex
 	receivers map[string]*receiver.Receiver
 	byNode    map[string]bool // topics led by a Node client, as of the last poll
+	reported  map[string]bool // errors that are reported once
 	gone      map[string]bool // topics whose stored subscription is gone, as of the last poll
 }
 
@@ -72,7 +73,7 @@ type Engine struct {
 func New(cfg Config) *Engine {
 	e := &Engine{
 		Config: cfg, due: newDueTimer(), stamps: newStamps(), polls: make(chan struct{}, 1), served: make(chan struct{}),
-		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{}, gone: map[string]bool{},
+		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{}, gone: map[string]bool{}, reported: map[string]bool{},
 	}
 	e.pool = worker.New(worker.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Workers: cfg.Workers, Lease: cfg.Lease,

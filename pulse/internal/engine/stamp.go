@@ -112,6 +112,19 @@ func (s *stamps) again() {
 // Published tells of events that were stored in a caller's transaction, which is not committed yet.
 func (e *Engine) Published(ids []string) { e.stamps.published(ids) }
 
+// reportOnce reports an error that comes again and again, the first time.
+func (e *Engine) reportOnce(err error) {
+	e.mu.Lock()
+	known := e.reported[err.Error()]
+	if len(e.reported) < stampKnown {
+		e.reported[err.Error()] = true
+	}
+	e.mu.Unlock()
+	if !known {
+		e.Report(err)
+	}
+}
+
 // stampLoop stamps when there may be something to stamp.
 func (e *Engine) stampLoop(ctx context.Context) {
 	failures := backoff.NewExponential(50*time.Millisecond, 5*time.Second)
@@ -133,6 +146,9 @@ func (e *Engine) stampLoop(ctx context.Context) {
 			continue
 		}
 		failures.Reset()
+		for _, refused := range stamped.Refused {
+			e.reportOnce(refused)
+		}
 		for _, topic := range stamped.Topics {
 			e.leader.Look(topic)
 		}

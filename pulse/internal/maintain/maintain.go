@@ -125,6 +125,13 @@ func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiv
 	if err != nil {
 		return false, err
 	}
+	owners := make([]string, 0, len(expired))
+	for _, e := range expired {
+		owners = append(owners, e.Owner)
+	}
+	if err := m.Store.AbortLeft(ctx, owners...); err != nil {
+		return false, err
+	}
 	reaped := 0
 	var problems error
 	for _, e := range expired {

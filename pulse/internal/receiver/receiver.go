@@ -24,7 +24,7 @@ type Receiver struct {
 	SubscriptionID string
 	// Batch receivers get all events of a delivery in one call, others one call an event.
 	Batch bool
-	// Limit is how many invocations may run at once in this client.
+	// Limit is how many invocations may run at once in this client; 0 if none was asked for.
 	Limit int
 	// Handle runs the user's handler; its error is the attempt's outcome.
 	Handle func(ctx context.Context, call Call) error
@@ -37,3 +37,15 @@ func (r *Receiver) Settings() store.Settings { return *r.settings.Load() }
 
 // Adopt makes s the settings in force.
 func (r *Receiver) Adopt(s store.Settings) { r.settings.Store(&s) }
+
+// Most is how many invocations may run at once in a client with so many workers, by the settings in force.
+func (r *Receiver) Most(workers int) int {
+	switch {
+	case r.Settings().InOrder():
+		return 1
+	case r.Limit == 0:
+		return workers
+	default:
+		return min(r.Limit, workers)
+	}
+}

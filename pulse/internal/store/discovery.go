@@ -195,19 +195,20 @@ func (s *Store) firstAttempts(ctx context.Context, attempts []bson.D) error {
 // both commit.
 func (s *Store) advance(ctx context.Context, lease Lease, to Position, settled bson.Timestamp) error {
 	set := bson.D{
-		{Key: "cursorSequence", Value: to.Sequence},
-		{Key: "cursorSequenceEventId", Value: to.EventID},
-		{Key: "updatedAt", Value: s.Now()},
+		{Key: "cursorSequence", Value: literal(to.Sequence)},
+		{Key: "cursorSequenceEventId", Value: literal(to.EventID)},
+		{Key: "updatedAt", Value: literal(s.Now())},
+		// Late events move no cursor. Whatever stands there that is no number is where counting begins again.
+		{Key: "cursorMoves", Value: bson.D{{Key: "$cond", Value: bson.A{
+			bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$type", Value: "$cursorMoves"}}, bson.A{"int", "long"}}}}, bson.D{{Key: "$add", Value: bson.A{"$cursorMoves", int64(1)}}}, int64(1),
+		}}}},
 	}
 	if !settled.IsZero() {
-		set = append(set, bson.E{Key: "settledSequence", Value: settled})
+		set = append(set, bson.E{Key: "settledSequence", Value: literal(settled)})
 	}
 	res, err := s.subscriptions.UpdateOne(ctx,
 		bson.D{{Key: "_id", Value: lease.ID}, {Key: "discoveryLockToken", Value: lease.Token}},
-		bson.D{
-			{Key: "$set", Value: set},
-			{Key: "$inc", Value: bson.D{{Key: "cursorMoves", Value: int64(1)}}}, // late events move no cursor
-		})
+		pipelineSet(set))
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,10 @@ type Expired struct {
 	ID, Topic string
 	Attempt   int
 	Format    Format
-	fence     bson.D
-	v1        ended
+	// Owner is whose lease it was, in version 1.
+	Owner string
+	fence bson.D
+	v1    ended
 }
 
 // notDate matches what is absent, null, or of another type than a date.
@@ -135,14 +137,15 @@ func (s *Store) deleteSuccesses(ctx context.Context, group, topic, status string
 		// A paused leader may insert late here, and only the delivery that stands keeps it from it.
 		filter = append(filter, bson.E{Key: "endedAt", Value: bson.D{{Key: "$lte", Value: s.Now().Add(-keepWithoutTransactions)}}})
 	}
-	deleted, err := s.deleteSome(ctx, filter, limit)
+	deleted, err := s.deleteSome(ctx, filter, limit, status == delivery.StatusV1Success && !keepUntilExpired)
 	if err != nil {
 		return 0, fmt.Errorf("pulse: consumer group %s, topic %s: delete old deliveries: %w", group, topic, err)
 	}
 	return deleted, nil
 }
 
-func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, error) {
+// deleteSome deletes deliveries, with their attempts in the history where those have no retention of their own.
+func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int, attempts bool) (int, error) {
 	find, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := s.deliveries.Find(find, filter,
@@ -150,6 +153,13 @@ func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int) (int, 
 	ids, err := readAll(find, cursor, err, func(raw bson.Raw) any { return parse(raw).any("_id") })
 	if err != nil || len(ids) == 0 {
 		return 0, err
+	}
+	if attempts { // first: those of a delivery that is gone nobody would find
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		if _, err := s.history.DeleteMany(ctx, bson.D{{Key: "deliveryId", Value: in(ids)}}); err != nil {
+			return 0, err
+		}
 	}
 	ctx, cancel = s.deadline(ctx)
 	defer cancel()

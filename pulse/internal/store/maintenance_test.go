@@ -267,3 +267,32 @@ func TestReap_4_3_LiveHandlersHideNoLostOne(t *testing.T) {
 	is.Equal(len(expired), 1)
 	is.Equal(expired[0].ID, candidates[59].ID)
 }
+
+// Without a retention the attempts of a version 1 success go with it.
+func TestDeleteSuccesses_4_4_WithoutRetentionTheAttemptsGoToo(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, db, sub := newStore(t)
+	page := keys(0, 3)
+	lease := lead(t, s, sub, "leader", time.Hour)
+	is.NoErr(s.Materialize(t.Context(), lease, ofFormat(page, store.V1), page[2].Position, bson.Timestamp{}))
+	due, _, _, err := s.Candidates(t.Context(), group, topic, store.V1, 2)
+	is.NoErr(err)
+	for _, c := range due {
+		won, err := s.Claim(t.Context(), []store.Candidate{c}, "go:x", c.ID, time.Hour)
+		is.NoErr(err)
+		is.Equal(len(won), 1)
+		o := store.Settlement{
+			Lease: store.Lease{ID: c.ID, Token: c.ID, Format: store.V1}, Verdict: delivery.Succeeded, StartedAt: s.Now(), EndedAt: s.Now(),
+			Attempt: 1, DeliveryID: c.DeliveryID, EventID: c.EventIDs[0], ConsumerGroup: group, Topic: topic,
+		}
+		lost, err := s.Settle(t.Context(), []store.Settlement{o}, 0)
+		is.NoErr(err)
+		is.Equal(len(lost), 0)
+	}
+	n, err := s.DeleteSuccesses(t.Context(), group, topic, bson.Timestamp{T: 5000}, false, 100)
+	is.NoErr(err)
+	is.Equal(n, 2)
+	is.Equal(len(all(t, deliveries(db), bson.D{})), 1)
+	is.Equal(len(all(t, history(db), bson.D{})), 1) // of the one that is pending
+}

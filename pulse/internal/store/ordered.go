@@ -86,7 +86,11 @@ type Head struct {
 	Locked, Started bool
 	LockedUntil     time.Time
 	expired         Expired
+	id              any // of the delivery, whatever its type
 }
+
+// Owner is whose lock it is.
+func (h Head) Owner() string { return h.expired.Owner }
 
 // Heads reads the first pending version 1 deliveries of a topic, in order, with their pending attempts.
 func (s *Store) Heads(ctx context.Context, group, topic string, limit int) ([]Head, error) {
@@ -102,7 +106,7 @@ func (s *Store) Heads(ctx context.Context, group, topic string, limit int) ([]He
 			SetProjection(bson.D{{Key: "eventId", Value: 1}, {Key: "eventSequence", Value: 1}}))
 	heads, err := readAll(ctx, cursor, err, func(raw bson.Raw) Head {
 		f := parse(raw)
-		h := Head{Candidate: Candidate{Format: V1, DeliveryID: f.str("_id"), EventIDs: eventIDs(f)}, Broken: true}
+		h := Head{Candidate: Candidate{Format: V1, DeliveryID: f.str("_id"), EventIDs: eventIDs(f)}, Broken: true, id: f.any("_id")}
 		h.At.Sequence, _ = f.timestamp("eventSequence")
 		h.At.EventID = f.str("eventId")
 		return h
@@ -126,7 +130,8 @@ func (s *Store) Heads(ctx context.Context, group, topic string, limit int) ([]He
 		if h == nil || !ok {
 			return struct{}{}
 		}
-		h.Broken, h.ID, h.Attempts = false, f.str("_id"), attempt-1
+		h.ID, h.Attempts = f.str("_id"), attempt-1
+		h.Broken = h.ID == ""
 		h.Due, h.LockedUntil = f.time("nextAttemptAt"), f.time("lockedUntil")
 		h.Locked, h.Started = f.has("lockToken"), f.has("startedAt")
 		h.expired = readExpiredV1(raw)
@@ -136,6 +141,36 @@ func (s *Store) Heads(ctx context.Context, group, topic string, limit int) ([]He
 		return fail(err)
 	}
 	return heads, nil
+}
+
+// Key names the head's delivery.
+func (h Head) Key() string { return fmt.Sprint(h.id) }
+
+// EndHopeless ends a head that no repair has brought into a state in which it can run: its documents are such as
+// no client writes, and everything behind it waits. It tells whether the head was still pending.
+func (s *Store) EndHopeless(ctx context.Context, h Head, retention time.Duration) (bool, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	now := s.Now()
+	set := bson.D{
+		{Key: "status", Value: delivery.StatusV1Error},
+		{Key: "endedAt", Value: now},
+		{Key: "error", Value: failureDocument(&delivery.Failure{
+			Code: delivery.CodeDecodeError, Name: "MalformedDelivery", Message: "the documents of the delivery and its attempts cannot be run",
+		})},
+	}
+	if retention > 0 {
+		set = append(set, bson.E{Key: "expiresAt", Value: now.Add(retention)})
+	}
+	pending := bson.E{Key: "status", Value: delivery.StatusV1Pending}
+	res, err := s.deliveries.UpdateOne(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$eq", Value: h.id}}}, pending}, bson.D{{Key: "$set", Value: set}})
+	if err == nil && h.DeliveryID != "" {
+		_, err = s.history.UpdateMany(ctx, bson.D{{Key: "deliveryId", Value: h.DeliveryID}, pending}, bson.D{{Key: "$set", Value: set}})
+	}
+	if err != nil {
+		return false, fmt.Errorf("pulse: delivery %v: end what cannot be run: %w", h.id, err)
+	}
+	return res.ModifiedCount == 1, nil
 }
 
 // ClaimOrdered claims attempts of the order under one token, the first one started: if the process dies,

@@ -83,6 +83,8 @@ func unstamped(id any) bson.D {
 type Stamped struct {
 	// IDs and Topics are of events that are stamped now, by this client or by another one in this moment.
 	IDs, Topics []string
+	// Refused tells of events that the server refuses to stamp. Each round meets them again.
+	Refused []error
 	// More tells that there may be others.
 	More bool
 }
@@ -119,10 +121,11 @@ func (s *Store) pendingKeys(ctx context.Context) ([]pendingKey, error) {
 	defer cancel()
 	cursor, err := s.events.Aggregate(ctx, mongo.Pipeline{
 		{{Key: "$match", Value: pending()}},
-		{{Key: "$limit", Value: stampEvents}},
 		{{Key: "$project", Value: bson.D{
 			{Key: "pendingOrder", Value: 1}, {Key: "createdAt", Value: 1}, {Key: "size", Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}},
 		}}},
+		{{Key: "$sort", Value: bson.D{{Key: "pendingOrder", Value: 1}, {Key: "_id", Value: 1}}}},
+		{{Key: "$limit", Value: stampEvents}},
 	})
 	keys, err := readAll(ctx, cursor, err, func(raw bson.Raw) pendingKey {
 		f := parse(raw)
@@ -171,8 +174,18 @@ func (s *Store) stamp(ctx context.Context, keys []pendingKey, stamped *Stamped) 
 			stamped.Topics = append(stamped.Topics, topic)
 		}
 	}
-	_, err = s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
-	return err
+	for len(models) > 0 {
+		_, err = s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
+		var refused mongo.BulkWriteException
+		if !errors.As(err, &refused) || len(refused.WriteErrors) == 0 || refused.WriteConcernError != nil {
+			return err
+		}
+		// A document that no client writes, and no replacement can be made of: the others go on behind it.
+		at := refused.WriteErrors[0].Index
+		stamped.Refused = append(stamped.Refused, fmt.Errorf("pulse: the event %v of a transaction is passed over, for it cannot get its place in the order: %w", docs[at].Lookup("_id"), err))
+		models, docs = models[at+1:], docs[at+1:]
+	}
+	return nil
 }
 
 // stampedDocument is the document of a waiting event as a plain publish would have made it.

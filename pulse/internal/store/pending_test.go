@@ -118,6 +118,24 @@ func TestStamp_3_5_LargeEvents(t *testing.T) {
 	is.Equal(len(storedInOrder(t, db)), 3)
 }
 
+// What the server refuses to replace is passed over and told of; those behind it are stamped.
+func TestStamp_6_3_RefusedDocuments(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, db, _ := newStore(t)
+	for i, id := range []string{"a", "z"} {
+		_, err := events(db).InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "pendingTopic", Value: "t"}, {Key: "pendingOrder", Value: int64(i)}, {Key: "$bad", Value: 1}})
+		is.NoErr(err)
+	}
+	ids := insertPending(t, s, 250)
+	for range 2 {
+		stamped, err := s.Stamp(t.Context())
+		is.NoErr(err)
+		is.Equal(len(stamped.Refused), 2)
+	}
+	is.Equal(len(storedInOrder(t, db)), len(ids))
+}
+
 // Documents that no client writes are stamped where that makes sense, and hold up nobody else.
 func TestStamp_6_3_HostileDocuments(t *testing.T) {
 	t.Parallel()

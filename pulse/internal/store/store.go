@@ -32,6 +32,7 @@ type Store struct {
 	attempts sync.Mutex
 
 	lastPending  atomic.Int64 // the last NextPending
+	own          ownSession
 	transactions bool         // set by Detect, before any other use
 	offset       atomic.Int64 // server's clock minus ours, in nanoseconds
 }
@@ -52,6 +53,7 @@ func New(db *mongo.Database, prefix string) *Store {
 		subscriptions: db.Collection(prefix+".subscriptions", opts),
 		deliveries:    db.Collection(prefix+".deliveries", opts),
 		history:       db.Collection(prefix+".history", opts),
+		own:           ownSession{turn: make(chan struct{}, 1)},
 	}
 }
 
@@ -112,7 +114,7 @@ func (s *Store) hello(ctx context.Context) (answer fields, offset, took time.Dur
 	sent := clock.Now()
 	raw, err := s.db.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Raw()
 	if err != nil {
-		return nil, 0, 0, fmt.Errorf("pulse: ask the server for its state: %w", err)
+		return nil, 0, 0, fmt.Errorf("pulse: MongoDB does not answer; is the connection string right, and the server up? %w", err)
 	}
 	took, answer = clock.Since(sent), parse(raw)
 	if remote, ok := answer.date("localTime"); ok {
@@ -136,19 +138,6 @@ func (s *Store) deadline(ctx context.Context) (context.Context, context.CancelFu
 // joined bounds one command of a transaction, or outside one; unlike deadline it keeps the session.
 func (s *Store) joined(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultTimeout)
-}
-
-// inTransaction runs write in a transaction of its own, again when the server asks for that.
-func (s *Store) inTransaction(ctx context.Context, write func(ctx context.Context) error) error {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	session, err := s.db.Client().StartSession()
-	if err != nil {
-		return err
-	}
-	defer session.EndSession(context.WithoutCancel(ctx))
-	_, err = session.WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, write(ctx) })
-	return err
 }
 
 // serverNowPlus is the pipeline expression for the server's time plus d.

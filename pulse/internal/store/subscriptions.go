@@ -48,6 +48,8 @@ type Subscription struct {
 	Settled bson.Timestamp
 	// LeaderUntil is when the discovery lease ends, by the server's clock; zero when free.
 	LeaderUntil time.Time
+	// LeftBy is the owner of the discovery lease, unless it was released.
+	LeftBy string
 	// LedByNode tells that the last leader was not a client of this implementation (spec 3.1).
 	LedByNode bool
 }
@@ -58,6 +60,9 @@ func readSubscription(raw bson.Raw) Subscription {
 		ID: f.str("_id"), ConsumerGroup: f.str("consumerGroup"), Topic: f.str("topic"),
 		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"),
 		LedByNode: f.has("discoveryLockOwner") && !strings.HasPrefix(f.str("discoveryLockOwner"), GoOwner),
+	}
+	if f.has("discoveryLockToken") {
+		sub.LeftBy = f.str("discoveryLockOwner")
 	}
 	if seq, ok := f.timestamp("startSequence"); ok {
 		sub.Start = Position{Sequence: seq, EventID: f.str("startSequenceEventId")}

@@ -38,7 +38,8 @@ func (s *Store) expiredV1(ctx context.Context, group string, topics []string, li
 func readExpiredV1(raw bson.Raw) Expired {
 	a := readAttemptV1(raw)
 	e := Expired{ID: a.deliveryID, Topic: a.topic, Attempt: a.attempt, Format: V1, v1: a.ended}
-	e.fence = expiredFence(parse(raw), delivery.StatusV1Pending)
+	f := parse(raw)
+	e.Owner, e.fence = f.str("lockOwner"), expiredFence(f, delivery.StatusV1Pending)
 	return e
 }
 

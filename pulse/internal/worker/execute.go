@@ -56,7 +56,7 @@ func (p *Pool) run(t *task) {
 		return
 	}
 	if len(t.events) > 0 {
-		out = delivery.FromHandler(&delivery.PanicError{Value: "the handler called runtime.Goexit"})
+		out = delivery.FromHandler(errGoexit)
 		out = p.invoke(t)
 	}
 }
@@ -71,7 +71,13 @@ func (p *Pool) invoke(t *task) delivery.Outcome {
 	var errs []error
 	permanent, after := true, (*time.Duration)(nil)
 	for i := range t.events {
-		err := protect(t.ctx, r, receiver.Call{Events: t.events[i : i+1], Attempt: t.attempt()})
+		if t.ctx.Err() != nil {
+			// The lease is gone, or the client closes: what has not begun is run by whoever takes over.
+			errs = append(errs, fmt.Errorf("%d of %d events were not begun: %w", len(t.events)-i, len(t.events), context.Cause(t.ctx)))
+			permanent = false
+			break
+		}
+		err := inGoroutine(func() error { return protect(t.ctx, r, receiver.Call{Events: t.events[i : i+1], Attempt: t.attempt()}) })
 		if err == nil {
 			continue
 		}
@@ -89,6 +95,21 @@ func (p *Pool) invoke(t *task) delivery.Outcome {
 	// Together they are permanent only if each is, and wait for the one that waits longest.
 	out.Permanent, out.RetryAfter = permanent, after
 	return out
+}
+
+// errGoexit is the failure of a handler that ends its goroutine.
+var errGoexit = &delivery.PanicError{Value: "the handler called runtime.Goexit"}
+
+// inGoroutine calls a handler in a goroutine of its own, which is all that one can end that calls
+// runtime.Goexit.
+func inGoroutine(call func() error) error {
+	ended := make(chan error)
+	go func() {
+		err := error(errGoexit)
+		defer func() { ended <- err }()
+		err = call()
+	}()
+	return <-ended
 }
 
 // protect calls the handler and turns a panic into an error with its stack.

@@ -47,8 +47,9 @@ type order struct {
 	flushed time.Time      // when outcomes were last sent
 	flusher *time.Timer    // sends them when the next handler takes long; nil when it is not armed
 
-	heads []store.Head // read and not yet claimed
-	steps steps
+	heads    []store.Head    // read and not yet claimed
+	repaired map[string]bool // broken heads that were repaired when they were read last; of the claim loop alone
+	steps    steps
 }
 
 // try is a request for the ordered lease that may have been granted, and when it was first made.
@@ -141,11 +142,11 @@ func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (read
 		p.Wake(topic, store.V1)
 		return false, nil
 	}
-	var broken []string
+	var broken []store.Head
 	var locked []store.Head
 	for _, h := range heads {
 		if h.Broken {
-			broken = append(broken, h.DeliveryID)
+			broken = append(broken, h)
 		}
 		if h.Locked {
 			locked = append(locked, h)
@@ -156,17 +157,22 @@ func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (read
 		}
 	}
 	if len(broken) > 0 {
-		if err := p.Store.RepairDeliveries(ctx, broken, p.HistoryRetention, p.decide); err != nil {
-			return false, fmt.Errorf("pulse: topic %s: repair half-done steps at the head of the order: %w", topic, err)
-		}
-		return again()
+		return false, p.repairHeads(ctx, l, broken)
 	}
+	l.order.repaired = nil
 	if len(locked) == 0 {
 		return true, nil
 	}
 	p.mu.Lock()
 	l.order.lost = locked[len(locked)-1].At
 	p.mu.Unlock()
+	owners := make([]string, len(locked))
+	for i, h := range locked {
+		owners[i] = h.Owner()
+	}
+	if err := p.Store.AbortLeft(ctx, owners...); err != nil {
+		return false, err
+	}
 	for i := len(locked) - 1; i >= 0; i-- {
 		verdict, delay := delivery.Decide(locked[i].Attempts+1, delivery.Outcome{Failure: delivery.WorkerLost()}, policy)
 		if _, err := p.Store.Recover(ctx, locked[i], verdict, delay, p.HistoryRetention); err != nil {
@@ -175,6 +181,40 @@ func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (read
 		p.Logger.Warn("pulse: the holder of an order was lost", "group", p.Group, "topic", topic, "delivery", locked[i].DeliveryID, "started", locked[i].Started)
 	}
 	return again()
+}
+
+// repairHeads finishes steps that a crash left half done. What is broken after that as well is of nobody's making,
+// and is ended, since all the rest of the order waits behind it.
+func (p *Pool) repairHeads(ctx context.Context, l *lane, broken []store.Head) error {
+	topic := l.receiver.Topic
+	again, progress := map[string]bool{}, false
+	var ids []string
+	for _, h := range broken {
+		again[h.Key()] = true
+		if !l.order.repaired[h.Key()] {
+			ids = append(ids, h.DeliveryID)
+			continue
+		}
+		ended, err := p.Store.EndHopeless(ctx, h, p.HistoryRetention)
+		if err != nil {
+			return err
+		}
+		if progress = progress || ended; ended {
+			p.Report(fmt.Errorf("pulse: topic %s, delivery %s: its documents cannot be run, it has ended as an error so that the order goes on", topic, h.Key()))
+		}
+	}
+	l.order.repaired = again
+	if len(ids) > 0 {
+		if err := p.Store.RepairDeliveries(ctx, ids, p.HistoryRetention, p.decide); err != nil {
+			return fmt.Errorf("pulse: topic %s: repair half-done steps at the head of the order: %w", topic, err)
+		}
+	}
+	if progress || len(ids) > 0 {
+		p.Wake(topic, store.V1)
+	} else { // nothing helps; the reason is reported by what failed, or was seen to by another client
+		p.WakeAt(topic, store.V1, p.Store.Now().Add(handBackPause))
+	}
+	return nil
 }
 
 // decide is what a topic's policy makes of a failure that a repair finds.
@@ -215,7 +255,8 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 	p.mu.Unlock()
 	token := uuid.NewString()
 	deadline := clock.Now().Add(p.trust())
-	n, err := p.Store.ClaimOrdered(ctx, window, p.Owner, token, p.Lease)
+	// Not interrupted by the end of the pool, as in claim.
+	n, err := p.Store.ClaimOrdered(context.WithoutCancel(ctx), window, p.Owner, token, p.Lease)
 	if err != nil {
 		claims := make([]store.Candidate, len(window))
 		for i, h := range window {

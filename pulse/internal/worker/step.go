@@ -160,7 +160,8 @@ func (s *settler) writeStep(ctx context.Context, e settled) (stored bool, err er
 	}
 	switch {
 	case !claimed:
-		p.forget([]*task{next}) // another client took it, or it has ended
+		p.forget([]*task{next}) // another client took it, it has ended, or an earlier try has claimed it unanswered
+		p.doubts = append(p.doubts, doubt{lane: l, format: store.V1, leases: []store.Lease{next.leaseRef()}, until: clock.Now().Add(p.Lease)})
 		o.forgetHeads()
 	case !stored, l.removed, p.closing, o.token == "", next.lost:
 		p.handBack([]*task{next})

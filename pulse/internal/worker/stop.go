@@ -77,6 +77,9 @@ func (p *Pool) Drain(ctx context.Context) error {
 	if n := p.settler.waitEmpty(flush); n > 0 && problem == nil {
 		problem = fmt.Errorf("pulse: %d outcomes could not be stored within %v; their deliveries run again once their leases expire", n, cancelGrace)
 	}
+	if err := p.resolveDoubts(flush); err != nil {
+		p.Logger.Warn("pulse: claims whose answers were lost may wait for the end of their leases", "group", p.Group, "error", err)
+	}
 	p.mu.Lock()
 	lanes := slices.Clone(p.lanes)
 	p.mu.Unlock()
