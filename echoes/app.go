@@ -69,7 +69,7 @@ func New(cfg Config, services ...Service) (*App, error) {
 	}
 	a := &App{cfg: cfg, services: services, byService: make([][]Listener, len(services))}
 	for i, s := range services {
-		if isNil(s) {
+		if isNil(s) || nilInside(s) != "" {
 			continue // reported by the start-up check
 		}
 		listeners, err := listenersOf(s)
@@ -114,11 +114,11 @@ type plan struct {
 // plan checks everything that needs no I/O and decides who receives what.
 func (a *App) plan() (plan, error) {
 	c := &check{cfg: a.cfg, defaults: settingsOf(a.cfg.Defaults)}
-	c.routes()
+	c.routes(a.listeners)
 	c.serviceDefaults()
 	c.middleware()
 	c.services(a.services, a.byService)
-	c.topics(a.listeners)
+	c.topics(a.services, a.byService)
 
 	p := plan{receivers: map[Carrier][]Receiver{}}
 	use := map[string]bool{}

@@ -3,7 +3,7 @@ package echoes
 import (
 	"fmt"
 	"math"
-	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -32,7 +32,7 @@ func (c *check) middleware() {
 }
 
 // routes checks what Config says of transports.
-func (c *check) routes() {
+func (c *check) routes(listeners []Listener) {
 	if c.cfg.Pulse == nil && c.cfg.Kafka == nil {
 		c.config("no transport is configured: set Config.Pulse")
 	}
@@ -49,6 +49,9 @@ func (c *check) routes() {
 		for _, name := range c.missing(r.value) {
 			c.config("Config.%s selects %s, and %s is not configured: %s", r.field, r.value, name, remedy(name, "change Config."+r.field))
 		}
+	}
+	if c.cfg.ConsumeFrom == FromBoth && c.cfg.PublishTo == ToBoth && slices.ContainsFunc(listeners, func(l Listener) bool { return l.settings.Transport == nil }) {
+		c.config("Config.ConsumeFrom and Config.PublishTo are both: an event would be handled twice, as it comes from Pulse and from Kafka: publish to one of them, or consume from one (docs/migration-from-kafka.md)")
 	}
 }
 
@@ -110,45 +113,48 @@ func (c Config) source(l Listener) string {
 // services checks that every service is there and listens to something.
 func (c *check) services(services []Service, listeners [][]Listener) {
 	for i, s := range services {
-		switch {
+		switch inside := nilInside(s); {
 		case isNil(s):
 			c.config("service %d (%T) is nil: pass a value to echoes.New", i+1, s)
+		case inside != "":
+			c.config("service %d (%T) embeds %s, which is nil, so that its methods would have no receiver: set it before echoes.New, or do not embed it", i+1, s, inside)
 		case len(listeners[i]) == 0:
 			c.config("service %T has no listener: annotate a method with //echoes:event or //echoes:batch and run echoesgen, or remove it", s)
 		}
 	}
 }
 
-func isNil(s Service) bool {
-	if s == nil {
-		return true
-	}
-	v := reflect.ValueOf(s)
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Func:
-		return v.IsNil()
-	default:
-		return false
-	}
-}
-
 // topics checks that each topic is handled once, over all services: an event is
-// delivered once to a consumer group.
-func (c *check) topics(listeners []Listener) {
-	first := map[string]Listener{}
-	for _, l := range listeners {
-		if l.topic == "" {
-			continue
-		}
-		if other, ok := first[l.topic]; ok {
-			where := Problem{Position: other.position, Method: other.method, Text: ""}.String()
-			if where == "" {
-				where = "another listener"
+// delivered once to a consumer group. Services that bring the same method twice
+// are one service given twice, which is said once.
+func (c *check) topics(services []Service, listeners [][]Listener) {
+	type found struct {
+		Listener
+		service int
+	}
+	first := map[string]found{}
+	said := map[[2]int]bool{}
+	for i := range services {
+		for _, l := range listeners[i] {
+			other, ok := first[l.topic]
+			pair := [2]int{other.service, i}
+			switch {
+			case l.topic == "":
+			case !ok:
+				first[l.topic] = found{l, i}
+			case l.position != "" && l.position == other.position && l.method == other.method && i != other.service:
+				if !said[pair] {
+					said[pair] = true
+					c.add(l.about("the service is given twice, by services %d (%T) and %d (%T) of echoes.New: pass it once, by itself or embedded in another", other.service+1, services[other.service], i+1, services[i]))
+				}
+			default:
+				where := trimColon(Problem{Position: other.position, Method: other.method, Text: ""}.String())
+				if where == "" {
+					where = "another listener"
+				}
+				c.add(l.about("the topic is handled already, by %s: let one method handle it and call both, or give one service another consumer group", where))
 			}
-			c.add(l.about("the topic is handled already, by %s: let one method handle it and call both, or give one service another consumer group", trimColon(where)))
-			continue
 		}
-		first[l.topic] = l
 	}
 }
 

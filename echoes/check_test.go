@@ -82,7 +82,7 @@ func TestStart_7_6_ListsEveryProblemAtOnce(t *testing.T) {
 		"notes.go:9: echoes.(*notes).Imported (topic a): batchSize=0",
 		"(topic a): a batch is received over Pulse only",
 		"(topic b): transport=pulse, but pulse is not configured: set Config.Pulse",
-		"(topic b): the topic is handled already, by notes.go:7: echoes.(*notes).Created",
+		"notes.go:7: echoes.(*notes).Created (topic b): the service is given twice, by services 1 (echoes.service) and 2 (echoes.service)",
 		"(topic c): maxConcurrency=0",
 		"(topic c): onInvalid is for batches",
 		"the listener is empty",
@@ -119,6 +119,65 @@ func TestStart_7_6_ConfigurationOfTransports(t *testing.T) {
 			expectProblems(t, newApp(t, c.cfg).Check(), c.want...)
 		})
 	}
+}
+
+func TestStart_7_6_BothWaysTwice(t *testing.T) {
+	t.Parallel()
+	cfg, _ := kafkaConfig()
+	cfg.Pulse, cfg.ConsumeFrom, cfg.PublishTo = pulseConfig(), FromBoth, ToBoth
+	expectProblems(t, newApp(t, cfg, service{on("a")}).Check(), "Config.ConsumeFrom and Config.PublishTo are both … handled twice … publish to one of them")
+	expectProblems(t, newApp(t, cfg, service{on("a", Transport("pulse"))}).Check()) // takes nothing from both
+	expectProblems(t, newApp(t, cfg).Check())
+	cfg.ConsumeFrom = FromPulse
+	expectProblems(t, newApp(t, cfg, service{on("a")}).Check())
+}
+
+type (
+	inner   struct{}
+	outer   struct{ *inner }
+	outmost struct {
+		plain
+		outer
+	}
+	plain  struct{ n *int }
+	either struct{ Service }
+	itself struct{ *itself }
+)
+
+func (*inner) EchoesListeners() []Listener { return []Listener{on("a"), on("b")} }
+
+func TestStart_7_6_EmbeddedServicesThatAreNil(t *testing.T) {
+	t.Parallel()
+	round := &itself{}
+	round.itself = round
+	for name, c := range map[string]struct {
+		service Service
+		want    []string
+	}{
+		"there":     {&outmost{outer: outer{&inner{}}}, nil},
+		"pointer":   {&outer{}, []string{"service 1 (*echoes.outer) embeds *echoes.inner, which is nil … set it before echoes.New"}},
+		"deeper":    {outmost{}, []string{"service 1 (echoes.outmost) embeds outer.*echoes.inner, which is nil"}},
+		"interface": {either{}, []string{"service 1 (echoes.either) embeds echoes.Service, which is nil"}},
+		"in one":    {either{&outer{}}, []string{"service 1 (echoes.either) embeds Service.*echoes.inner, which is nil"}},
+		"a ring": {either{&struct {
+			*inner
+			*itself
+		}{&inner{}, round}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			expectProblems(t, newApp(t, Config{Pulse: pulseConfig()}, c.service).Check(), c.want...)
+		})
+	}
+}
+
+// One service given twice is one problem, however many topics it handles.
+func TestStart_7_6_AServiceGivenTwice(t *testing.T) {
+	t.Parallel()
+	s := &inner{}
+	expectProblems(t, newApp(t, Config{Pulse: pulseConfig()}, s, s).Check(),
+		"notes.go:7: echoes.(*notes).Created (topic a): the service is given twice, by services 1 (*echoes.inner) and 2 (*echoes.inner) of echoes.New: pass it once")
+	expectProblems(t, newApp(t, Config{Pulse: pulseConfig()}, &outer{s}, s).Check(), "the service is given twice, by services 1 (*echoes.outer) and 2 (*echoes.inner)")
 }
 
 func TestStart_7_6_OptionsWithoutEffectOnKafka(t *testing.T) {

@@ -123,7 +123,7 @@ func ExampleApp_Check() {
 	// echoes: cannot start, 4 problems:
 	//   - Config.PublishTo selects kafka, and kafka is not configured: set Config.Kafka (package echoes/kafka) or change Config.PublishTo
 	//   - Config.Defaults: maxRetries=-1: must be at least 0
-	//   - invoices.go:31: echoes_test.(*Invoices).Created (topic invoice.created): the topic is handled already, by invoices.go:31: echoes_test.(*Invoices).Created: let one method handle it and call both, or give one service another consumer group
+	//   - invoices.go:31: echoes_test.(*Invoices).Created (topic invoice.created): the service is given twice, by services 1 (*echoes_test.Invoices) and 2 (*echoes_test.Invoices) of echoes.New: pass it once, by itself or embedded in another
 	//   - Config.Pulse: ConsumerGroup is empty: name the group whose work this client shares, e.g. the service's name
 }
 

@@ -106,7 +106,7 @@ func mistakes() map[string]mistake {
 func sound(d *door) echoes.Config {
 	return echoes.Config{
 		Pulse: &echoes.Pulse{URI: "mongodb://" + d.addr + "/shop", Config: pulse.Config{ConsumerGroup: "shop"}},
-		Kafka: kafka.New(kafka.Config{Brokers: []string{d.addr}, ConsumerGroup: "shop"}), ConsumeFrom: echoes.FromBoth, PublishTo: echoes.ToBoth,
+		Kafka: kafka.New(kafka.Config{Brokers: []string{d.addr}, ConsumerGroup: "shop"}), ConsumeFrom: echoes.FromBoth, PublishTo: echoes.ToKafka,
 	}
 }
 
@@ -177,7 +177,7 @@ func TestStart_7_6_TransportsThatAreNotConfigured(t *testing.T) {
 	}{
 		"none":      {func(c *echoes.Config) { c.Pulse, c.Kafka, c.ConsumeFrom, c.PublishTo = nil, nil, "", "" }, single("t", "a/x.go:1"), "no transport is configured*"},
 		"consume":   {func(c *echoes.Config) { c.Kafka, c.PublishTo = nil, "" }, single("t", "a/x.go:1"), "Config.ConsumeFrom selects both, and kafka is not configured: *"},
-		"publish":   {func(c *echoes.Config) { c.Kafka, c.ConsumeFrom = nil, "" }, single("t", "a/x.go:1"), "Config.PublishTo selects both, and kafka is not configured: *"},
+		"publish":   {func(c *echoes.Config) { c.Kafka, c.ConsumeFrom, c.PublishTo = nil, "", echoes.ToBoth }, single("t", "a/x.go:1"), "Config.PublishTo selects both, and kafka is not configured: *"},
 		"listener":  {func(c *echoes.Config) { c.Kafka, c.ConsumeFrom, c.PublishTo = nil, "", "" }, single("t", "a/x.go:1", echoes.Transport("kafka")), "a/x.go:1: * transport=kafka, but kafka is not configured: *"},
 		"no broker": {func(c *echoes.Config) { c.Kafka = kafka.New(kafka.Config{ConsumerGroup: "shop"}) }, single("t", "a/x.go:1"), "Config.Kafka: Brokers is empty: *"},
 		"URI":       {func(c *echoes.Config) { c.Pulse.URI = "mongodb://h/shop?maxPoolSize=many" }, single("t", "a/x.go:1"), "Config.Pulse: the MongoDB URI is not usable: *"},
