@@ -62,10 +62,10 @@ func (C) Elsewhere(context.Context, View) error { return nil }
 		notes = append(notes, filepath.ToSlash(n.String()))
 	}
 	is.Equal(notes, []string{
-		"contract/contract.go:3:1: topic order.created belongs to again.Order and to contract.Order (publish one type on a topic, so that all share one contract)",
-		"shop/shop.go:15:1: shop.A.Same takes contract.Order, and topic order.created belongs to again.Order (take that type, unless the listener is to see a part of it only)",
-		"shop/shop.go:20:1: shop.B.Pointer takes contract.Order, and topic order.created belongs to again.Order (take that type, unless the listener is to see a part of it only)",
-		"shop/shop.go:25:1: shop.C.Other takes shop.View, and topic order.created belongs to again.Order (take that type, unless the listener is to see a part of it only)",
+		"contract/contract.go:3:1: note: topic order.created belongs to again.Order and to contract.Order (publish one type on a topic, so that all share one contract)",
+		"shop/shop.go:15:1: note: shop.A.Same takes contract.Order, and topic order.created belongs to again.Order (take that type, unless the listener is to see a part of it only)",
+		"shop/shop.go:20:1: note: shop.B.Pointer takes contract.Order, and topic order.created belongs to again.Order (take that type, unless the listener is to see a part of it only)",
+		"shop/shop.go:25:1: note: shop.C.Other takes shop.View, and topic order.created belongs to again.Order (take that type, unless the listener is to see a part of it only)",
 	})
 
 	// With one owner of the topic only the view is left. What is generated for a
@@ -74,7 +74,7 @@ func (C) Elsewhere(context.Context, View) error { return nil }
 	result, err = generator.Generate(generator.Config{Dir: m.dir, Patterns: []string{"./..."}, Env: m.env()})
 	is.NoErr(err)
 	is.Equal(len(result.Notes), 1)
-	is.True(strings.HasPrefix(result.Notes[0].Message, "shop.C.Other takes shop.View"))
+	is.True(strings.HasPrefix(result.Notes[0].Message, "note: shop.C.Other takes shop.View"))
 	is.Equal(len(result.Stale()), 1)
 	is.Equal(result.Stale()[0].Status, generator.Removed)
 	out, err := m.run("vet", "./...")

@@ -287,7 +287,7 @@ func Mismatches(packages []*Package, notes *diag.List) {
 				first[t.Name] = t
 				continue
 			}
-			notes.Add(t.at, fmt.Sprintf("topic %s belongs to %s and to %s", t.Name, display(other.Named), display(t.Named)), "publish one type on a topic, so that all share one contract")
+			notes.Add(t.at, fmt.Sprintf("note: topic %s belongs to %s and to %s", t.Name, display(other.Named), display(t.Named)), "publish one type on a topic, so that all share one contract")
 		}
 	}
 	for _, p := range packages {
@@ -302,7 +302,7 @@ func Mismatches(packages []*Package, notes *diag.List) {
 					taken = ptr.Elem()
 				}
 				if identity(taken) != identity(t.Named) {
-					notes.Add(p.position(l.Pos), fmt.Sprintf("%s takes %s, and topic %s belongs to %s", l.FullName, display(taken), l.Topic, display(t.Named)),
+					notes.Add(p.position(l.Pos), fmt.Sprintf("note: %s takes %s, and topic %s belongs to %s", l.FullName, display(taken), l.Topic, display(t.Named)),
 						"take that type, unless the listener is to see a part of it only")
 				}
 			}
