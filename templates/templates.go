@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"go/build"
 	"io/fs"
 	"os"
 	"path"
@@ -122,6 +123,9 @@ func (s Service) complete(dir string) (Service, error) {
 	if !validModule.MatchString(s.Module) {
 		return s, fmt.Errorf("%q is not a module path: use letters, digits, dots, dashes and slashes, such as example.com/billing", s.Module)
 	}
+	if ofGo(s.Module) {
+		return s, fmt.Errorf("the go command keeps %q for itself, so that a module of this path does not build: give another one with -module, such as example.com/billing", s.Module)
+	}
 	if s.Name == "" {
 		s.Name = path.Base(s.Module)
 		if majorSuffix.MatchString(s.Name) && s.Name != s.Module {
@@ -134,6 +138,20 @@ func (s Service) complete(dir string) (Service, error) {
 		return s, fmt.Errorf("%q is not a name for a service: use letters, digits, dashes and underscores", s.Name)
 	}
 	return s, nil
+}
+
+// ofGo reports whether a module path is one that the go command takes for
+// something else: a package of the standard library, or one of its own words.
+func ofGo(module string) bool {
+	switch module {
+	case "C", "all", "cmd", "go", "main", "std", "tool", "toolchain", "work":
+		return true
+	}
+	if slices.Contains(strings.Split(module, "/"), "vendor") {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(build.Default.GOROOT, "src", filepath.FromSlash(module)))
+	return build.Default.GOROOT != "" && err == nil && info.IsDir()
 }
 
 func render(root string, s Service) (map[string][]byte, error) {

@@ -182,6 +182,16 @@ func TestRender_7_2_Names(t *testing.T) {
 		{"x", templates.Service{Module: "a//b"}, ""},
 		{"x", templates.Service{Module: "example.com/a", Name: "b$"}, ""},
 		{"x", templates.Service{Module: "example.com/a", Template: "pulsar"}, ""},
+		// What the go command keeps for itself does not build as a module's path.
+		{"go", templates.Service{}, ""},
+		{"cmd", templates.Service{}, ""},
+		{"main", templates.Service{}, ""},
+		{"time", templates.Service{}, ""},
+		{"vendor", templates.Service{}, ""},
+		{"x", templates.Service{Module: "log/slog"}, ""},
+		{"x", templates.Service{Module: "example.com/vendor/a"}, ""},
+		{"time", templates.Service{Module: "example.com/time"}, "time"},
+		{"logs", templates.Service{Module: "log/billing"}, "billing"},
 	} {
 		is := is.New(t)
 		dir := filepath.Join(t.TempDir(), c.dir)

@@ -19,6 +19,11 @@ func TestInit_7_2_Templates(t *testing.T) {
 	dir := t.TempDir()
 	var usage bytes.Buffer
 	is.Equal(run([]string{"init", "-h"}, dir, &usage, &usage), 0)
+	for _, word := range []string{"-module", "-template"} {
+		var all bytes.Buffer
+		is.Equal(run([]string{"-h"}, dir, &all, &all), 0)
+		is.True(strings.Contains(all.String(), word) && strings.Contains(usage.String(), word))
+	}
 	for i, template := range templates.All() {
 		is.True(strings.Contains(usage.String(), template.Name+" "))
 		is.True(strings.Contains(usage.String(), template.About))
@@ -37,6 +42,9 @@ func TestInit_7_2_Templates(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	is.Equal(run([]string{"init", "x", "-template", "pulsar"}, dir, &stdout, &stderr), 1)
 	is.Equal(stderr.String(), "echoesgen: there is no template \"pulsar\": choose one of pulse, migration\n")
+	stderr.Reset()
+	is.Equal(run([]string{"init", "time"}, dir, &stdout, &stderr), 1)
+	is.Equal(stderr.String(), "echoesgen: the go command keeps \"time\" for itself, so that a module of this path does not build: give another one with -module, such as example.com/billing\n")
 	_, err := os.Stat(filepath.Join(dir, "x"))
 	is.True(os.IsNotExist(err))
 }

@@ -4,7 +4,7 @@
 //	echoesgen [-check] [-o file] [-tags list] [-v] [packages]
 //	echoesgen -list [-json] [-tags list] [packages]
 //	echoesgen asyncapi [-o file] [packages]
-//	echoesgen init NAME [-module PATH]
+//	echoesgen init NAME [-module PATH] [-template TEMPLATE]
 //
 // In a module it stands once, in one file, and covers all packages:
 //
@@ -31,7 +31,9 @@ usage:
   echoesgen [flags] [packages]           generate; packages as for go build, default .
   echoesgen -list [-json] [packages]     list topics and methods
   echoesgen asyncapi [flags] [packages]  describe topics and payloads as AsyncAPI 3
-  echoesgen init NAME [-module PATH]     start a new service in the folder NAME
+  echoesgen init NAME [-module PATH] [-template TEMPLATE]
+                                         start a new service in the folder NAME;
+                                         echoesgen init -h lists the templates
 
 flags:
   -check       write nothing; exit 1 when a generated file is not up to date
