@@ -136,10 +136,9 @@ type (
 	inner   struct{}
 	outer   struct{ *inner }
 	outmost struct {
-		plain
+		time.Time // no service
 		outer
 	}
-	plain  struct{ n *int }
 	either struct{ Service }
 	itself struct{ *itself }
 )

@@ -25,8 +25,9 @@ type Draft[P any] struct {
 // Params and IDs are as for Publish. An event that can never be stored is an
 // error before anything is stored, and then there are no results. The error has an
 // *InvalidEventError for each that cannot be encoded or, when all can, for each
-// that the first transport refuses. Otherwise the error is nil exactly if all were stored,
-// and else says how many were not; events are stored independently of each other.
+// that the first transport refuses. Otherwise the error is nil exactly if all were
+// stored, and else says how many were not; events are stored independently of each
+// other.
 //
 // With ToBoth those that Pulse stored are sent to Kafka. The result of one that
 // Kafka did not take has an error and the event's ID.
