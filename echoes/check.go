@@ -213,7 +213,11 @@ func (c *check) transport(l Listener, wrong func(string, ...any)) {
 		default:
 			why = "Config.ConsumeFrom is " + source
 		}
-		wrong("a batch is received over Pulse only, and this one would be consumed from Kafka (%s): add transport=pulse to the annotation, or set Config.ConsumeFrom to FromPulse", why)
+		also := ""
+		if c.cfg.Pulse == nil {
+			also = ", and configure Config.Pulse"
+		}
+		wrong("a batch is received over Pulse only, and this one would be consumed from Kafka (%s): add transport=pulse to the annotation, or set Config.ConsumeFrom to FromPulse%s", why, also)
 	}
 	if source == transportKafka && l.kind != KindBatch {
 		s := l.settings
@@ -228,7 +232,7 @@ func (c *check) transport(l Listener, wrong func(string, ...any)) {
 			{"retryDelay", s.RetryDelay != nil, "on Kafka a failed event is published again at once"},
 		} {
 			if o.given {
-				wrong("%s has no effect because the event is consumed from Kafka only (%s): remove it, or add transport=pulse", o.key, o.what)
+				wrong("%s has no effect because the event is consumed from Kafka only (%s): remove it, or add transport=pulse; while the topic moves to Pulse, Config.Defaults can hold it", o.key, o.what)
 			}
 		}
 	}

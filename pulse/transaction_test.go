@@ -266,8 +266,10 @@ func TestTransaction_1_4_LeavesTheSameDocument(t *testing.T) {
 		return nil
 	}))
 	pulsetest.Eventually(t, "the event is stamped", func(context.Context) error {
-		if n := len(events(t, db)); n != 2 || events(t, db)[1].Lookup("sequence").Type != bson.TypeTimestamp {
-			return fmt.Errorf("%d events", n)
+		for _, doc := range events(t, db) {
+			if doc.Lookup("sequence").Type != bson.TypeTimestamp {
+				return fmt.Errorf("%s is not", doc)
+			}
 		}
 		return nil
 	})

@@ -38,7 +38,8 @@ func (r *Receiver) Settings() store.Settings { return *r.settings.Load() }
 // Adopt makes s the settings in force.
 func (r *Receiver) Adopt(s store.Settings) { r.settings.Store(&s) }
 
-// Most is how many invocations may run at once in a client with so many workers, by the settings in force.
+// Most is how many invocations may run at once in a client with so many workers, which is a bound of its own, by
+// the settings in force.
 func (r *Receiver) Most(workers int) int {
 	switch {
 	case r.Settings().InOrder():
@@ -46,6 +47,6 @@ func (r *Receiver) Most(workers int) int {
 	case r.Limit == 0:
 		return workers
 	default:
-		return min(r.Limit, workers)
+		return r.Limit
 	}
 }

@@ -58,7 +58,7 @@ func (l *lane) busy() bool { return l.ready() || l.needy() > 0 || len(l.buffer) 
 func (l *lane) inOrder() bool { return l.receiver.Settings().InOrder() }
 
 // limit is how many invocations of the lane may run at once.
-func (p *Pool) limit(l *lane) int { return l.receiver.Most(p.Workers) }
+func (p *Pool) limit(l *lane) int { return min(l.receiver.Most(p.Workers), p.Workers) }
 
 // Wake says that the topic may have due deliveries of the format.
 func (p *Pool) Wake(topic string, format store.Format) {
