@@ -152,7 +152,8 @@ func TestSuite_2_10_WorkersAndTopicLimits(t *testing.T) {
 					if whole.reached(want) {
 						fill()
 					}
-					<-full // the first wait for each other
+					<-full                           // the first wait for each other
+					time.Sleep(2 * time.Millisecond) // all take their time: one worker too many would show
 					handled.Add(numbered(es)...)
 					return nil
 				}, limits[j]...)

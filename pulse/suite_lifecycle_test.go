@@ -3,6 +3,7 @@ package pulse_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/matryer/is"
@@ -12,23 +13,40 @@ import (
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
-// busy is a client of the cell that has begun one invocation, which waits, and has more to do.
+// busy is a client of the cell that has done some quick work and waits in the middle of the next invocation. It
+// has claimed ahead by then, as quick handlers let it, and even if a slow machine kept it from that, all checks
+// hold.
 type busy struct {
 	*suite
 	c       *pulse.Client
 	sub     *pulse.Subscription
-	begun   pulsetest.Recorder[int]
+	begun   pulsetest.Recorder[int] // the numbers of the events
 	release chan struct{}
-	total   int
 }
 
-// busy subscribes one client, with one invocation at a time, to a backlog that takes several.
+// The invocations of a busy client: those that are done, the one that waits, and those to come.
+const (
+	busyDone = 3
+	busyAll  = 8
+)
+
+// busy subscribes one client, with one invocation at a time, to a backlog.
 func (s *suite) busy(t *testing.T) *busy {
 	t.Helper()
-	b := &busy{suite: s, c: s.clients[0], release: make(chan struct{}), total: 2*max(s.batch, 1) + 1}
-	publishMany(t, orderedTopic, b.c, b.total)
+	s.batch = min(s.batch, 2)
+	b := &busy{suite: s, c: s.clients[0], release: make(chan struct{})}
+	publishMany(t, orderedTopic, b.c, b.events(busyAll))
+	var invocations atomic.Int32
+	waits := make(chan struct{})
 	b.sub = s.attach(t, orderedTopic, b.c, func(ctx context.Context, es []*pulse.Event[order]) error {
 		b.begun.Add(numbered(es)...)
+		n := invocations.Add(1)
+		if n <= busyDone {
+			return nil
+		}
+		if n == busyDone+1 {
+			close(waits)
+		}
 		select {
 		case <-b.release:
 			return nil
@@ -36,14 +54,17 @@ func (s *suite) busy(t *testing.T) *busy {
 			return context.Cause(ctx)
 		}
 	}, pulse.OffsetReset(pulse.Earliest), pulse.MaxConcurrency(1))
-	b.begun.Wait(t, 1)
-	eventually(t, 3, deliveriesOf(s.db), bson.D{}) // the leader has seen the backlog
+	await(t, "the invocation that waits", waits)
+	eventually(t, busyAll, deliveriesOf(s.db), bson.D{}) // the leader has seen the backlog
 	return b
 }
 
-// rest checks that what had not begun is as if it had never been claimed, and that another client then does
-// it, each event as a first attempt. It returns the numbers of what it did.
-func (b *busy) rest(t *testing.T, c *pulse.Client, begun int) {
+// events is how many events that many invocations have.
+func (s *suite) events(invocations int) int { return invocations * max(s.batch, 1) }
+
+// rest checks that the first events, so many, are done, that all others wait as if they had never been claimed,
+// and that the client then does these, each as a first attempt.
+func (b *busy) rest(t *testing.T, c *pulse.Client, done int) {
 	t.Helper()
 	is := is.New(t)
 	var first, again pulsetest.Recorder[int]
@@ -57,7 +78,7 @@ func (b *busy) rest(t *testing.T, c *pulse.Client, begun int) {
 		b.waiting(t, d)
 		waiting += len(eventsIn(d.Raw))
 	}
-	is.Equal(waiting, b.total-begun)
+	is.Equal(waiting, b.events(busyAll)-done)
 	b.attach(t, orderedTopic, c, func(_ context.Context, es []*pulse.Event[order]) error {
 		if es[0].Attempt == 1 {
 			first.Add(numbered(es)...)
@@ -66,10 +87,10 @@ func (b *busy) rest(t *testing.T, c *pulse.Client, begun int) {
 		}
 		return nil
 	}, pulse.OffsetReset(pulse.Earliest), pulse.MaxConcurrency(1))
-	b.ended(t, "success", 3)
+	b.ended(t, "success", busyAll)
 	is.Equal(again.Len(), 0)
-	is.Equal(first.Len(), b.total-begun)
-	eachOnce(t, append(slices.Clone(b.begun.Values()[:begun]), first.Values()...), b.total)
+	is.Equal(first.Len(), b.events(busyAll)-done)
+	eachOnce(t, append(slices.Clone(b.begun.Values()[:done]), first.Values()...), b.events(busyAll))
 }
 
 // next returns a client of the group that has done nothing yet.
@@ -97,7 +118,7 @@ func TestSuite_2_9_CloseHandsBackWhatItCancels(t *testing.T) {
 	everyCell(t, func(t *testing.T, is *is.I, s *suite) {
 		b := s.busy(t)
 		is.NoErr(b.c.Close(over()))
-		b.rest(t, b.next(t), 0)
+		b.rest(t, b.next(t), b.events(busyDone))
 	})
 }
 
