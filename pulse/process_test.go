@@ -55,6 +55,8 @@ type consumer struct {
 	Ordered, V1 bool
 	Lease       time.Duration
 	Poll        time.Duration // 0: 100 ms
+	// ConfigVersion is the version of its settings.
+	ConfigVersion int
 	// ClockWrong is how far the process's clock is ahead. RetryDelay is 1 ms if it is not given. Take is how long the
 	// handler takes.
 	ClockWrong, RetryDelay, Take time.Duration
@@ -115,6 +117,7 @@ func (c consumer) run() error {
 	opts := []pulse.SubscribeOption{
 		pulse.OffsetReset(pulse.Earliest), pulse.RetryDelay(cmp.Or(c.RetryDelay, time.Millisecond)),
 	}
+	opts = append(opts, pulse.ConfigVersion(c.ConfigVersion))
 	if !c.Ordered {
 		opts = append(opts, pulse.Unordered())
 		if !c.V1 {
