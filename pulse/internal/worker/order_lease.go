@@ -19,26 +19,34 @@ func (p *Pool) holdOrder(ctx context.Context, l *lane) (bool, error) {
 	p.mu.Lock()
 	held := l.order.token != "" && clock.Until(l.order.deadline) > p.Lease/4
 	l.order.idle = clock.Now()
-	if l.order.try.token == "" {
-		// The same until there is an answer: a lease whose answer was lost would be nobody's.
+	if held {
+		p.mu.Unlock()
+		return true, nil
+	}
+	// The same token until there is an answer: a lease whose answer was lost would be nobody's. But not for so
+	// long that little would be left of it.
+	if t := l.order.try; t.token == "" || clock.Until(t.asked.Add(p.orderLease())) <= p.Lease/2 {
 		l.order.try = try{token: uuid.NewString(), asked: clock.Now()}
 	}
 	token, asked := l.order.try.token, l.order.try.asked
 	p.mu.Unlock()
-	if held {
-		return true, nil
+	// Not interrupted by the end of the pool, which releases what it knows of.
+	lease := store.Lease{ID: l.receiver.SubscriptionID, Token: token}
+	won, until, err := p.Store.AcquireOrdered(context.WithoutCancel(ctx), lease, p.Owner, p.orderLease())
+	if err == nil && won {
+		p.mu.Lock()
+		removed := l.removed
+		p.mu.Unlock()
+		if removed { // by an Unsubscribe, which has seen nothing to release
+			return false, p.Store.ReleaseOrdered(context.WithoutCancel(ctx), []store.Lease{lease})
+		}
 	}
-	won, until, err := p.Store.AcquireOrdered(ctx, store.Lease{ID: l.receiver.SubscriptionID, Token: token}, p.Owner, p.orderLease())
 	if err != nil {
 		return false, fmt.Errorf("topic %s: %w", l.receiver.Topic, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.order.try = try{}
-	if clock.Until(asked.Add(p.orderLease())) <= p.Lease/4 {
-		// So long ago that little is left of it: it ends soon, and is taken under another token then.
-		won, until = false, p.Store.Now().Add(p.Lease/4)
-	}
 	if !won {
 		l.order.forgetHeads()
 		l.sources[store.V1].ready = false
@@ -142,6 +150,8 @@ func (p *Pool) releaseOrders(ctx context.Context, lanes []*lane) error {
 		if l.order.token != "" && l.running == 0 {
 			leases = append(leases, store.Lease{ID: l.receiver.SubscriptionID, Token: l.order.token})
 			l.order.token = ""
+		} else if l.order.try.token != "" { // asked for, and not answered
+			leases = append(leases, store.Lease{ID: l.receiver.SubscriptionID, Token: l.order.try.token})
 		}
 	}
 	p.mu.Unlock()
