@@ -29,7 +29,8 @@ func TestCampaign_6_2_EndsTheTransactionOfALostLeader(t *testing.T) {
 	is.NoErr(err)
 	subs := f.db.Collection("p.subscriptions")
 	_, err = subs.UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{
-		{Key: "discoveryLockOwner", Value: "go:host:1:" + id.String()}, {Key: "discoveryLockToken", Value: "dead"},
+		{Key: "discoveryLockOwner", Value: "go:host:1:" + id.String()},
+		{Key: "discoveryLockToken", Value: "dead"},
 		{Key: "discoveryLockedUntil", Value: time.Now().Add(-time.Second)},
 	}}})
 	is.NoErr(err)
