@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +214,9 @@ func TestKafka_7_7_TooLargeForARetry(t *testing.T) {
 		return nil
 	}))
 	is.Equal(seen.Wait(t, 3), []int{1, 1, 2})
-	for i, rec := range s.read(t, "DLQ-"+topic, 2) {
+	letters := s.read(t, "DLQ-"+topic, 2) // in any order: they have partitions of their own
+	slices.SortFunc(letters, func(a, b *kgo.Record) int { return strings.Compare(headers(a)["error"], headers(b)["error"]) })
+	for i, rec := range letters {
 		is.Equal(len(rec.Value), 0)
 		place := fmt.Sprint(topic, ":0:", i)
 		is.Equal(headers(rec)["error"], "too large to be published again, the value stays at "+place+"; no stock")

@@ -88,14 +88,17 @@ func TestStress_8_1_FindsTheStarvedTopic(t *testing.T) {
 		entries = append(entries, audit.Entry{Topic: r.Topic, Events: []int{0}, OK: true, Start: int64(i), End: int64(100)})
 	}
 	var v audit.Verdict
-	inspectMixed(&v, entries[:4], 0)
+	inspectMixed(&v, entries[:4], 3600)
 	is.Equal(len(v.Violations), 0)
 	entries[3].Start, entries[3].End = 101, 102
-	inspectMixed(&v, entries[:4], 0)
+	inspectMixed(&v, entries[:4], 3600)
 	is.Equal(len(v.Violations), 1) // v.Violations
 	v = audit.Verdict{}
+	inspectMixed(&v, entries[:4], 36) // too few events to tell
+	is.Equal(len(v.Violations), 0)
+	v = audit.Verdict{}
 	entries[3].Start, entries[3].End = 3, 100
-	inspectMixed(&v, entries[:5], 0) // five at once on four workers
+	inspectMixed(&v, entries[:5], 3600) // five at once on four workers
 	is.Equal(len(v.Violations), 1)
 }
 
