@@ -23,7 +23,7 @@ demo-migration: ## Move a topic from Kafka to Pulse under load, with servers of 
 	$(PULSE) --kafka -- $(GO) run ./examples/migration
 
 test: ## Run go vet and all tests with the race detector, with a database and a Kafka broker of their own.
-	$(PULSE) --kafka -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race $(ARGS) $(PKG)'
+	$(PULSE) --kafka -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race -timeout 30m $(ARGS) $(PKG)'
 
 test-short: ## Run the tests that need no database.
 	$(GO) test -short $(ARGS) $(PKG)
