@@ -199,10 +199,14 @@ func (l *Leader) shownBehind(ctx context.Context, t *term) ([]store.EventKey, er
 	if err != nil {
 		return nil, err
 	}
+	there := make(map[string]bool, len(found))
+	for _, k := range found {
+		there[k.EventID] = true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range shown {
-		if !slices.ContainsFunc(found, func(f store.EventKey) bool { return f.EventID == k.EventID }) {
+		if !there[k.EventID] {
 			delete(t.settled.shown, k.EventID) // it is gone
 		}
 	}

@@ -94,7 +94,7 @@ func (s *Store) Events(ctx context.Context, ids []string) (map[string]Event, err
 	out := make(map[string]Event, len(ids))
 	for len(ids) > 0 {
 		n := min(chunk, len(ids))
-		if err := s.eventsInto(ctx, ids[:n], out); err != nil {
+		if err := s.eventsInto(mongo.NewSessionContext(ctx, nil), ids[:n], out); err != nil {
 			return nil, fmt.Errorf("pulse: read %d events: %w", n, err)
 		}
 		ids = ids[n:]
@@ -102,8 +102,9 @@ func (s *Store) Events(ctx context.Context, ids []string) (map[string]Event, err
 	return out, nil
 }
 
+// eventsInto reads events by ID, in the session that ctx carries.
 func (s *Store) eventsInto(ctx context.Context, ids []string, out map[string]Event) error {
-	ctx, cancel := s.deadline(ctx)
+	ctx, cancel := s.joined(ctx)
 	defer cancel()
 	cursor, err := s.events.Find(ctx, bson.D{{Key: "_id", Value: in(ids)}})
 	found, err := readAll(ctx, cursor, err, ReadEvent)

@@ -110,16 +110,7 @@ func (s *Store) Mend(ctx context.Context, m Malformed, historyRetention time.Dur
 	now := s.Now()
 	set, unset := bson.D{{Key: "updatedAt", Value: now}}, bson.D{}
 	if m.Hopeless {
-		set = append(set,
-			bson.E{Key: "status", Value: delivery.StatusError},
-			bson.E{Key: "endedAt", Value: now},
-			bson.E{Key: "error", Value: failureDocument(&delivery.Failure{
-				Code: delivery.CodeDecodeError, Name: "MalformedDelivery",
-				Message: "the delivery's document cannot be run: unusable " + strings.Join(m.Lacks, ", "),
-			})})
-		if historyRetention > 0 {
-			set = append(set, bson.E{Key: "expiresAt", Value: now.Add(historyRetention)})
-		}
+		set = append(set, malformedEnd(delivery.StatusError, "the delivery's document cannot be run: unusable "+strings.Join(m.Lacks, ", "), now, historyRetention)...)
 		for _, field := range attemptFields {
 			unset = append(unset, bson.E{Key: field, Value: ""})
 		}
@@ -139,4 +130,17 @@ func (s *Store) Mend(ctx context.Context, m Malformed, historyRetention time.Dur
 		return false, fmt.Errorf("pulse: topic %s, delivery %s: mend a delivery that lacks %s: %w", m.Topic, m.ID, strings.Join(m.Lacks, ", "), err)
 	}
 	return res.ModifiedCount == 1, nil
+}
+
+// malformedEnd is the part of an update that ends a document which cannot be run.
+func malformedEnd(status, message string, now time.Time, retention time.Duration) bson.D {
+	set := bson.D{
+		{Key: "status", Value: status},
+		{Key: "endedAt", Value: now},
+		{Key: "error", Value: failureDocument(&delivery.Failure{Code: delivery.CodeDecodeError, Name: "MalformedDelivery", Message: message})},
+	}
+	if retention > 0 {
+		set = append(set, bson.E{Key: "expiresAt", Value: now.Add(retention)})
+	}
+	return set
 }

@@ -151,17 +151,7 @@ func (h Head) Key() string { return fmt.Sprint(h.id) }
 func (s *Store) EndHopeless(ctx context.Context, h Head, retention time.Duration) (bool, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	now := s.Now()
-	set := bson.D{
-		{Key: "status", Value: delivery.StatusV1Error},
-		{Key: "endedAt", Value: now},
-		{Key: "error", Value: failureDocument(&delivery.Failure{
-			Code: delivery.CodeDecodeError, Name: "MalformedDelivery", Message: "the documents of the delivery and its attempts cannot be run",
-		})},
-	}
-	if retention > 0 {
-		set = append(set, bson.E{Key: "expiresAt", Value: now.Add(retention)})
-	}
+	set := malformedEnd(delivery.StatusV1Error, "the documents of the delivery and its attempts cannot be run", s.Now(), retention)
 	pending := bson.E{Key: "status", Value: delivery.StatusV1Pending}
 	res, err := s.deliveries.UpdateOne(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$eq", Value: h.id}}}, pending}, bson.D{{Key: "$set", Value: set}})
 	if err == nil && h.DeliveryID != "" {

@@ -56,14 +56,8 @@ func (s *Store) InsertPending(ctx context.Context, docs []bson.Raw) error {
 
 // EventsWithin reads events by ID as the transaction sees them whose session is in ctx.
 func (s *Store) EventsWithin(ctx context.Context, ids []string) (map[string]Event, error) {
-	ctx, cancel := s.joined(ctx)
-	defer cancel()
-	cursor, err := s.events.Find(ctx, bson.D{{Key: "_id", Value: in(ids)}})
-	found, err := readAll(ctx, cursor, err, ReadEvent)
-	stored := make(map[string]Event, len(found))
-	for _, e := range found {
-		stored[e.ID] = e
-	}
+	stored := make(map[string]Event, len(ids))
+	err := s.eventsInto(ctx, ids, stored)
 	return stored, err
 }
 
