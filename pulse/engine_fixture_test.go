@@ -31,6 +31,13 @@ func startClient(t *testing.T, config pulse.Config, configure ...func(*options.C
 func startOver(t *testing.T, mc *mongo.Client, config pulse.Config) *pulse.Client {
 	t.Helper()
 	c, err := pulse.New(t.Context(), mc, config)
+	// A start waits ten seconds for the server, which on a busy machine may not be enough.
+	for range 5 {
+		if err == nil || !mongo.IsTimeout(err) {
+			break
+		}
+		c, err = pulse.New(t.Context(), mc, config)
+	}
 	is.New(t).NoErr(err)
 	t.Cleanup(func() { closeClient(t, c) })
 	return c

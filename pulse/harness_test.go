@@ -1,7 +1,6 @@
 package pulse_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/matryer/is"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.uber.org/goleak"
 
@@ -85,16 +83,7 @@ func newGroup(t *testing.T, s setup) *group {
 // newClient starts a client with connections of its own, closed at the end of the test.
 func newClient(t *testing.T, db *mongo.Database, config pulse.Config) *pulse.Client {
 	t.Helper()
-	c, err := pulse.New(t.Context(), pulsetest.Client(t), config)
-	is.New(t).NoErr(err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return c
+	return startOver(t, pulsetest.Client(t), config)
 }
 
 // unordered is what a subscription of single events needs for now, before other options.
