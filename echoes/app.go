@@ -243,7 +243,7 @@ func (a *App) start(ctx context.Context) error {
 		if !a.opening(carrier) {
 			return ErrClosed
 		}
-		link := Link{Receivers: p.receivers[carrier], Logger: a.cfg.Logger, OnError: a.cfg.OnError}
+		link := Link{Receivers: p.receivers[carrier], Logger: a.cfg.Logger, Observer: a.cfg.Observer, OnError: a.cfg.OnError}
 		if err := carrier.Connect(ctx, link); err != nil {
 			fail(fmt.Errorf("echoes: connect %s: %w", carrier.Name(), err))
 		}

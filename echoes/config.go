@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // Source says where listeners get their events from.
@@ -62,6 +63,9 @@ type Config struct {
 	// Logger is used by the App and, unless they have their own, by the
 	// transports. Default: slog.Default().
 	Logger *slog.Logger
+	// Observer is told of publishing, attempts and leases, on all transports, and measures them: package
+	// pulse/telemetry makes one for OpenTelemetry. Default: none, which costs nothing.
+	Observer observe.Observer
 	// OnError is called, after logging, with errors that have no caller to
 	// return to: items left out by OnInvalid("skip") as *InvalidItemsError, and
 	// errors of a transport's background work. It is called concurrently and

@@ -68,6 +68,9 @@ func (c *pulseCarrier) Connect(ctx context.Context, link Link) error {
 	if cfg.Logger == nil {
 		cfg.Logger = link.Logger
 	}
+	if cfg.Observer == nil {
+		cfg.Observer = link.Observer
+	}
 	if cfg.OnError == nil {
 		cfg.OnError = link.OnError
 	}

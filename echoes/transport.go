@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // The names of the transports, as in the annotation transport= and
@@ -62,6 +64,8 @@ type Carrier interface {
 type Link struct {
 	Receivers []Receiver
 	Logger    *slog.Logger
+	// Observer is told of publishing and attempts; nil when nobody watches.
+	Observer observe.Observer
 	// OnError takes errors of background work, after they were logged.
 	OnError func(error)
 }

@@ -155,7 +155,7 @@ func (c *Client) start(ctx context.Context) error {
 		Lease: c.config.LockTimeout, DiscoveryLease: c.config.DiscoveryLockTimeout,
 		HistoryRetention: c.config.HistoryRetention, LookBack: c.config.LookBack,
 		Streams: c.store.Transactions() && !c.config.DisableChangeStreams,
-		Report:  c.report, Answered: c.answered, Logger: c.config.Logger,
+		Report:  c.report, Answered: c.answered, Logger: c.config.Logger, Observer: c.config.Observer,
 	})
 	for i, sub := range subs {
 		e.Add(sub.receiver, stored[i])

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // NoTTL turns a retention off: what it governs is kept for ever.
@@ -73,6 +75,10 @@ type Config struct {
 
 	// Logger receives what an operator should know. Default slog.Default().
 	Logger *slog.Logger
+
+	// Observer is told of publishing, attempts, claims and leases, and measures them: package pulse/telemetry
+	// makes one for OpenTelemetry. Default: none, which costs nothing.
+	Observer observe.Observer
 
 	// OnError is called with every error of the background work, after it was logged: MongoDB out of
 	// reach, lost leases (ErrLockLost), a change stream that ended. It may be called by several

@@ -65,6 +65,13 @@ func (t Topic[T]) Publish(ctx context.Context, c *Client, data T, opts ...Publis
 			opt(&o)
 		}
 	}
+	if c.observed() {
+		return t.publishObserved(ctx, c, data, o)
+	}
+	return t.publish(ctx, c, data, o)
+}
+
+func (t Topic[T]) publish(ctx context.Context, c *Client, data T, o publishOptions) (*Event[T], error) {
 	within, err := c.mayPublish(ctx, t.name)
 	if err != nil {
 		return nil, err
@@ -118,6 +125,13 @@ type Published[T any] struct {
 // In a transaction, see Publish, all of them are part of it, and an error of MongoDB ends it and leaves no
 // results.
 func (t Topic[T]) PublishMany(ctx context.Context, c *Client, messages []Message[T]) ([]Published[T], error) {
+	if c.observed() && len(messages) > 0 {
+		return t.publishManyObserved(ctx, c, messages)
+	}
+	return t.publishMany(ctx, c, messages)
+}
+
+func (t Topic[T]) publishMany(ctx context.Context, c *Client, messages []Message[T]) ([]Published[T], error) {
 	within, err := c.mayPublish(ctx, t.name)
 	if err != nil {
 		return nil, err

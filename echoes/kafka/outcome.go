@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // The pause between two tries to store an outcome.
@@ -25,6 +26,7 @@ const (
 // then the record is delivered again and nothing behind it may run.
 func (p *partition) settle(rec *kgo.Record, err error) bool {
 	log := p.consumer.conn.link.Logger.With("topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "event", eventID(rec), "attempt", retriesOf(rec)+1)
+	outcome := observe.Success
 	if err != nil {
 		if cause := context.Cause(p.ctx); cause != nil {
 			// Not a failure of the handler's own making: the attempt does not count.
@@ -39,15 +41,19 @@ func (p *partition) settle(rec *kgo.Record, err error) bool {
 			return false
 		}
 		if next.Topic == rec.Topic {
+			outcome = observe.Retry
 			log.Warn("kafka: a handler failed, its event was published again", "error", errorText(err))
 		} else {
+			outcome = observe.Error
 			p.consumer.conn.report(fmt.Errorf("kafka: topic %s: event %s failed after %d attempts and is in %s now: %w", rec.Topic, eventID(rec), retriesOf(rec)+1, next.Topic, err))
 		}
 	}
 	if p.mark(rec) {
+		p.observeSettled(rec, outcome, err)
 		return true
 	}
 	p.consumer.conn.report(fmt.Errorf("%w: topic %s, event %s, attempt %d: the handler has returned too late", ErrPartitionLost, rec.Topic, eventID(rec), retriesOf(rec)+1))
+	p.observeLost(rec)
 	return false
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/orionjs/orion-go/echoes"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // A queue that reaches one of these pauses the fetching of its partition until
@@ -224,6 +225,11 @@ func (p *partition) mark(rec *kgo.Record) bool {
 // handle runs the handler on a goroutine of its own, which it may end.
 func (p *partition) handle(rec *kgo.Record) error {
 	m := messageOf(rec, p.consumer.group)
+	ctx := p.ctx
+	var observed func(*observe.Failure)
+	if p.consumer.conn.link.Observer != nil {
+		ctx, observed = p.observe(rec, m.Event)
+	}
 	result := make(chan error, 1)
 	go func() {
 		returned := false
@@ -236,9 +242,13 @@ func (p *partition) handle(rec *kgo.Record) error {
 				result <- errors.New("panic: the handler called runtime.Goexit")
 			}
 		}()
-		err := p.receiver.Handle(p.ctx, []echoes.Message{m})
+		err := p.receiver.Handle(ctx, []echoes.Message{m})
 		returned = true
 		result <- err
 	}()
-	return <-result
+	err := <-result
+	if observed != nil {
+		observed(failureOf(err))
+	}
+	return err
 }

@@ -16,7 +16,7 @@ import (
 // Publish is Carrier.Publish. Kafka knows no IDs: a second event with one is
 // stored like any other.
 func (c *carrier) Publish(ctx context.Context, out echoes.Outgoing) (echoes.EventRef, error) {
-	results, err := c.PublishMany(ctx, []echoes.Outgoing{out})
+	results, err := c.publish(ctx, []echoes.Outgoing{out}, false)
 	if err != nil {
 		return echoes.EventRef{}, err
 	}
@@ -26,10 +26,23 @@ func (c *carrier) Publish(ctx context.Context, out echoes.Outgoing) (echoes.Even
 // PublishMany is Carrier.PublishMany. The events are on their way together, and
 // those of one key are stored in their order.
 func (c *carrier) PublishMany(ctx context.Context, outs []echoes.Outgoing) ([]echoes.Published, error) {
+	return c.publish(ctx, outs, true)
+}
+
+func (c *carrier) publish(ctx context.Context, outs []echoes.Outgoing, batch bool) ([]echoes.Published, error) {
 	conn := c.current()
-	if conn == nil {
+	switch {
+	case conn == nil:
 		return nil, echoes.ErrClosed
+	case conn.link.Observer != nil:
+		return conn.sendObserved(ctx, outs, batch)
+	default:
+		return conn.send(ctx, outs)
 	}
+}
+
+// send sends events and waits for the brokers' answers.
+func (conn *connection) send(ctx context.Context, outs []echoes.Outgoing) ([]echoes.Published, error) {
 	records := make([]*kgo.Record, len(outs))
 	ids := make([]string, len(outs))
 	var bad []error

@@ -18,6 +18,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/store"
 	"github.com/orionjs/orion-go/pulse/internal/wakeup"
 	"github.com/orionjs/orion-go/pulse/internal/worker"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 const (
@@ -46,6 +47,8 @@ type Config struct {
 	// Answered is called after each poll that MongoDB answered.
 	Answered func()
 	Logger   *slog.Logger
+	// Observer may be nil.
+	Observer observe.Observer
 }
 
 // Engine runs the subscriptions of one client.
@@ -77,11 +80,11 @@ func New(cfg Config) *Engine {
 	}
 	e.pool = worker.New(worker.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Workers: cfg.Workers, Lease: cfg.Lease,
-		HistoryRetention: cfg.HistoryRetention, Report: cfg.Report, Logger: cfg.Logger,
+		HistoryRetention: cfg.HistoryRetention, Report: cfg.Report, Logger: cfg.Logger, Observer: cfg.Observer,
 	})
 	e.leader = discovery.New(discovery.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Lease: cfg.DiscoveryLease, Window: cfg.LookBack, Retention: cfg.HistoryRetention,
-		Materialized: e.pool.Wake, Report: cfg.Report, Logger: cfg.Logger,
+		Materialized: e.materialized, Report: cfg.Report, Logger: cfg.Logger,
 	})
 	panicked := func(err *lifecycle.PanicError) { cfg.Report(err) }
 	e.intake, e.core = lifecycle.New(panicked), lifecycle.New(panicked)
@@ -92,7 +95,7 @@ func New(cfg Config) *Engine {
 func (e *Engine) Start() error {
 	m := &maintain.Maintainer{
 		Store: e.Store, Group: e.Group, Poll: e.Poll, Lease: e.Lease, HistoryRetention: e.HistoryRetention,
-		Leading: e.leader.Leading, Unattended: e.nodeLed, All: e.all, Settled: e.leader.Settled, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger,
+		Leading: e.leader.Leading, Unattended: e.nodeLed, All: e.all, Settled: e.leader.Settled, Due: e.pool.WakeAt, Report: e.Report, Logger: e.Logger, Observer: e.Observer,
 	}
 	claim, renew, settle := e.pool.Loops()
 	intake := map[string]func(context.Context){

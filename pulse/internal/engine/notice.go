@@ -7,6 +7,7 @@ import (
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // duePause is the least time between two looks that retries elsewhere cause. The replica that scheduled
@@ -15,6 +16,9 @@ const duePause = 250 * time.Millisecond
 
 // notice acts on a change that the stream told of.
 func (e *Engine) notice(n store.Notice) {
+	if n.Topic != "" {
+		e.woken(n.Topic, observe.Stream)
+	}
 	switch n.Kind {
 	case store.EventPublished:
 		e.stamps.forget(n.At.EventID)

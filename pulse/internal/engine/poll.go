@@ -8,6 +8,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // pollJitter spreads the polls of replicas.
@@ -65,6 +66,7 @@ func (e *Engine) poll(ctx context.Context) error {
 		return err
 	}
 	for _, topic := range news.Topics {
+		e.woken(topic, observe.Poll)
 		e.leader.Look(topic)
 	}
 	if news.Pending {
@@ -142,6 +144,9 @@ func (e *Engine) lookForDue(ctx context.Context) error {
 	}
 	for format, topics := range due {
 		for topic, at := range topics {
+			if !at.After(e.Store.Now()) {
+				e.woken(topic, observe.Poll)
+			}
 			e.pool.WakeAt(topic, format, at)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // Sizes and pauses (storage.md).
@@ -48,6 +49,8 @@ type Maintainer struct {
 	Due    func(topic string, format store.Format, at time.Time)
 	Report func(error)
 	Logger *slog.Logger
+	// Observer may be nil.
+	Observer observe.Observer
 }
 
 // ReapLoop ends attempts whose lease has expired, until ctx ends.
@@ -146,6 +149,9 @@ func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiv
 		}
 		reaped++
 		m.Logger.Warn("pulse: the worker of a delivery was lost", "group", m.Group, "topic", e.Topic, "delivery", e.ID, "attempt", e.Attempt, "retried", verdict == delivery.Retried)
+		if m.Observer != nil {
+			m.Observer.Settled(observe.Settled{System: observe.Pulse, Group: m.Group, Topic: e.Topic, Attempt: e.Attempt, Outcome: delivery.Observed(verdict), Code: delivery.CodeWorkerLost})
+		}
 		if verdict == delivery.Retried {
 			m.Due(e.Topic, format, m.Store.Now().Add(delay))
 		}

@@ -140,6 +140,9 @@ func (p *Pool) claimSource(ctx context.Context, l *lane, src *source) (progress 
 		return false, nil
 	}
 	won, token, deadline, err := p.claim(ctx, picked)
+	if p.Observer != nil {
+		p.observeClaim(l, len(picked), len(won))
+	}
 	p.admit(ctx, l, src, won, token, deadline)
 	if err != nil {
 		p.doubtClaim(l, src.format, picked, won, token)

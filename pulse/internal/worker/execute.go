@@ -12,6 +12,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // run executes one task in a goroutine of its own.
@@ -46,9 +47,13 @@ func (p *Pool) run(t *task) {
 	begun, startedAt := clock.Now(), p.Store.Now()
 	expired := len(t.EventIDs) - len(t.events)
 	out := delivery.Outcome{Failure: delivery.EventExpired(expired)}
+	var observed func(*observe.Failure)
 	// In a deferred call, since a handler that calls runtime.Goexit ends this goroutine.
 	defer func() {
 		out.Expired = expired
+		if observed != nil {
+			observed((*observe.Failure)(out.Failure))
+		}
 		p.conclude(t, startedAt, clock.Since(begun), out)
 	}()
 	if t.over {
@@ -56,28 +61,32 @@ func (p *Pool) run(t *task) {
 		return
 	}
 	if len(t.events) > 0 {
+		ctx := t.ctx
+		if p.Observer != nil {
+			ctx, observed = p.observe(t, startedAt)
+		}
 		out = delivery.FromHandler(errGoexit)
-		out = p.invoke(t)
+		out = p.invoke(ctx, t)
 	}
 }
 
 // invoke calls the handler: once with all events, or for a handler of single events once with each, all
 // of them whatever fails, so that the delivery's retry repeats as few first tries as possible (spec 4.12).
-func (p *Pool) invoke(t *task) delivery.Outcome {
+func (p *Pool) invoke(ctx context.Context, t *task) delivery.Outcome {
 	r := t.lane.receiver
 	if r.Batch || len(t.events) == 1 {
-		return delivery.FromHandler(protect(t.ctx, r, receiver.Call{Events: t.events, Attempt: t.attempt()}))
+		return delivery.FromHandler(protect(ctx, r, receiver.Call{Events: t.events, Attempt: t.attempt()}))
 	}
 	var errs []error
 	permanent, after := true, (*time.Duration)(nil)
 	for i := range t.events {
-		if t.ctx.Err() != nil {
+		if ctx.Err() != nil {
 			// The lease is gone, or the client closes: what has not begun is run by whoever takes over.
-			errs = append(errs, fmt.Errorf("%d of %d events were not begun: %w", len(t.events)-i, len(t.events), context.Cause(t.ctx)))
+			errs = append(errs, fmt.Errorf("%d of %d events were not begun: %w", len(t.events)-i, len(t.events), context.Cause(ctx)))
 			permanent = false
 			break
 		}
-		err := inGoroutine(func() error { return protect(t.ctx, r, receiver.Call{Events: t.events[i : i+1], Attempt: t.attempt()}) })
+		err := inGoroutine(func() error { return protect(ctx, r, receiver.Call{Events: t.events[i : i+1], Attempt: t.attempt()}) })
 		if err == nil {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // lane is one topic's way through the pool. Guarded by Pool.mu.
@@ -128,6 +129,9 @@ func (p *Pool) arm(l *lane, src *source) {
 			passed++
 		}
 		src.dues = slices.Delete(src.dues, 0, passed)
+		if p.Observer != nil {
+			p.Observer.Woken(observe.Woken{Group: p.Group, Topic: l.receiver.Topic, Source: observe.Timer})
+		}
 		p.wake(l, src.format)
 		p.arm(l, src)
 	})

@@ -175,8 +175,12 @@ func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (read
 	}
 	for i := len(locked) - 1; i >= 0; i-- {
 		verdict, delay := delivery.Decide(locked[i].Attempts+1, delivery.Outcome{Failure: delivery.WorkerLost()}, policy)
-		if _, err := p.Store.Recover(ctx, locked[i], verdict, delay, p.HistoryRetention); err != nil {
+		recovered, err := p.Store.Recover(ctx, locked[i], verdict, delay, p.HistoryRetention)
+		if err != nil {
 			return false, err
+		}
+		if p.Observer != nil && recovered {
+			p.observeRecovered(topic, locked[i], verdict)
 		}
 		p.Logger.Warn("pulse: the holder of an order was lost", "group", p.Group, "topic", topic, "delivery", locked[i].DeliveryID, "started", locked[i].Started)
 	}
@@ -263,6 +267,9 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 			claims[i] = h.Candidate
 		}
 		p.doubtClaim(l, store.V1, claims, nil, token)
+	}
+	if p.Observer != nil {
+		p.observeClaim(l, len(window), n)
 	}
 	tasks := make([]*task, len(window))
 	for i, h := range window {

@@ -9,6 +9,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // Config is what a Pool needs.
@@ -25,6 +26,8 @@ type Config struct {
 	HistoryRetention time.Duration
 	Report           func(error)
 	Logger           *slog.Logger
+	// Observer may be nil.
+	Observer observe.Observer
 }
 
 // Pool runs the deliveries of one client. Its methods are safe for concurrent use.

@@ -255,7 +255,7 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 			p.WakeAt(topic, e.task.Format, p.Store.Now().Add(handBackPause))
 		case lost[e.task.ID] || superseded[e.task]:
 			if !reported[e.task] {
-				p.Report(p.lockLost(e.task, "its outcome came too late and changed nothing"))
+				p.reportLost(e.task, "its outcome came too late and changed nothing")
 			}
 			continue
 		case e.settlement.Verdict == delivery.Retried:
@@ -263,6 +263,9 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 		}
 		if e.settlement.Failure != nil {
 			p.logFailure(e, topic)
+		}
+		if p.Observer != nil && !e.handBack {
+			p.observeSettled(e.settlement)
 		}
 	}
 	return nil

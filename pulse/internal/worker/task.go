@@ -8,6 +8,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/store"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // task is one claimed delivery, from its claim until its outcome is stored or it is handed back.
@@ -151,7 +152,7 @@ func (p *Pool) lose(t *task, why string) {
 	if t.inOrder && t.state == waiting {
 		return // nothing was done that another could repeat: the loss of the running one says enough
 	}
-	go p.Report(p.lockLost(t, why)) // not under the lock: the user's code may call back
+	go p.reportLost(t, why) // not under the lock: the user's code may call back
 }
 
 // loseOverdue tells whether the task is lost, and loses it if its deadline has passed: in a process that was
@@ -166,8 +167,13 @@ func (p *Pool) loseOverdue(t *task) bool {
 // notRenewed is why a lease ends by the local clock.
 const notRenewed = "it was not renewed in time"
 
-func (p *Pool) lockLost(t *task, why string) error {
-	return fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", t.lane.receiver.Topic, t.deliveryID(), t.attempt(), why, delivery.ErrLockLost)
+// reportLost tells the user, and the observer, of a lost task.
+func (p *Pool) reportLost(t *task, why string) {
+	topic := t.lane.receiver.Topic
+	p.Report(fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", topic, t.deliveryID(), t.attempt(), why, delivery.ErrLockLost))
+	if p.Observer != nil {
+		p.Observer.LeaseLost(observe.LeaseLost{System: observe.Pulse, Group: p.Group, Topic: topic, Attempt: t.attempt()})
+	}
 }
 
 // load reads the events of single-event tasks in one go. Batches read theirs when they start: their
