@@ -11,7 +11,7 @@ ARGS ?=
 FUZZ ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-migration test test-short lint generate check-generated bench-pulse bench stress soak clean
+.PHONY: help demo demo-migration test test-short lint generate check-generated api bench-pulse bench stress soak clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ generate: ## Write all generated files anew.
 
 check-generated: ## Fail if a generated file is not up to date.
 	.ci/check-generated $(GO)
+
+api: ## List what the public packages export in api/, after a change that is meant.
+	$(GO) test ./internal/apisurface -update
 
 bench-pulse: ## Measure throughput, latency and the commands that an event costs (see docs/benchmarks.md).
 	$(GO) run ./cmd/pulse bench $(ARGS)
