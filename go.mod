@@ -15,6 +15,7 @@ require (
 	golang.org/x/sync v0.25.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/tools v0.52.0
+	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )
 

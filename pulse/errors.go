@@ -21,6 +21,10 @@ var (
 	// returned changed nothing. It is the cause of such a handler's context (context.Cause), and
 	// reaches Config.OnError wrapped with topic, delivery and attempt.
 	ErrLockLost = delivery.ErrLockLost
+
+	// ErrHandlerTimeout says that a handler ran longer than HandlerTimeout allows. It is the cause of such a
+	// handler's context (context.Cause), whose text names the limit.
+	ErrHandlerTimeout = delivery.ErrHandlerTimeout
 )
 
 // ConfigurationError reports settings that cannot work, all problems of a call at once. Nothing was

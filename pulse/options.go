@@ -4,24 +4,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/orionjs/orion-go/pulse/internal/backoff"
-	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
 // SubscribeOption changes one setting of a subscription from its default (spec 2.3).
 //
-// All but MaxConcurrency are durable: they are stored with the first subscription of the group to the
-// topic, and every replica must give the same ones. To change them, raise ConfigVersion.
+// Most are durable: they are stored with the first subscription of the group to the topic, and every replica must
+// give the same ones. To change them, raise ConfigVersion. MaxConcurrency, MaxRetryDelay, RetryJitter,
+// HandlerTimeout and RateLimit are not stored, and may be changed at any time.
 type SubscribeOption func(*subscribeOptions)
 
 type subscribeOptions struct {
-	settings       store.Settings
-	orderedAsked   bool
-	versionAsked   bool
-	retriesAsked   bool
-	maxConcurrency int
-	limitAsked     bool
+	settings     store.Settings
+	versionAsked bool
+	retriesAsked bool
+	local        localOptions
 }
 
 // Offset is where a new subscription begins.
@@ -48,12 +46,12 @@ const (
 // Ordered runs one handler at a time over all replicas, in the order of publication. It is the default
 // of Subscribe, and an error for SubscribeBatch.
 func Ordered() SubscribeOption {
-	return func(o *subscribeOptions) { o.settings.Ordered, o.orderedAsked = true, true }
+	return func(o *subscribeOptions) { o.settings.Ordered = true }
 }
 
 // Unordered runs handlers side by side, in any order. It is the default of SubscribeBatch.
 func Unordered() SubscribeOption {
-	return func(o *subscribeOptions) { o.settings.Ordered, o.orderedAsked = false, true }
+	return func(o *subscribeOptions) { o.settings.Ordered = false }
 }
 
 // OffsetReset sets where the subscription begins when it is created; later it changes nothing: a restart
@@ -99,15 +97,10 @@ func ExecutionVersion(version int) SubscribeOption {
 	return func(o *subscribeOptions) { o.settings.ExecutionVersion, o.versionAsked = version, true }
 }
 
-// MaxConcurrency sets how many handlers (or batches) of the topic run at once in this client, within its
-// WorkerCount. It is not stored; replicas may differ. Default: the WorkerCount; ordered: 1, and more is
-// an error.
-func MaxConcurrency(n int) SubscribeOption {
-	return func(o *subscribeOptions) { o.maxConcurrency, o.limitAsked = n, true }
-}
-
-// resolve fills in the defaults of a single (batchSize 0) or batch subscription and says what is wrong.
-func resolve(topic string, batch bool, batchSize int, opts []SubscribeOption) (store.Settings, int, []ConfigurationProblem) {
+// resolve fills in the defaults of a single (batchSize 0) or batch subscription, gives the receiver what is not
+// stored, and says what is wrong.
+func resolve(r *receiver.Receiver, batchSize int, opts []SubscribeOption) (store.Settings, []ConfigurationProblem) {
+	topic, batch := r.Topic, r.Batch
 	o := subscribeOptions{settings: store.Settings{
 		ExecutionVersion: 1, Ordered: !batch, OffsetReset: store.OffsetLatest, Delivery: store.AtLeastOnce,
 		MaxRetries: 3, RetryDelay: time.Second, Multiplier: 2, ReceiverMode: store.ModeSingle, BatchSize: 1,
@@ -172,18 +165,14 @@ func resolve(topic string, batch bool, batchSize int, opts []SubscribeOption) (s
 	}
 	if s.Multiplier <= 0 {
 		wrong("RetryBackoffMultiplier(%v): must be more than 0; 1 keeps the pauses equal", s.Multiplier)
-	} else if err := backoff.CheckRange(s.RetryDelay, s.Multiplier, s.MaxRetries, clock.Now()); err != nil {
+	} else if err := o.retryRange(); err != nil {
 		wrong("%v", err)
 	}
-	limit := 0
-	if o.limitAsked {
-		switch {
-		case o.maxConcurrency < 1:
-			wrong("MaxConcurrency(%d): must be at least 1", o.maxConcurrency)
-		case s.Ordered && o.maxConcurrency > 1:
-			wrong("MaxConcurrency(%d): ordered delivery runs one handler at a time; add Unordered(), or remove it", o.maxConcurrency)
-		}
-		limit = o.maxConcurrency
+	for _, text := range o.apply(r) {
+		wrong("%s", text)
 	}
-	return *s, limit, problems
+	if r.Timeout > 0 && r.Handle != nil {
+		r.Handle = timed(r.Handle, r.Timeout)
+	}
+	return *s, problems
 }

@@ -35,6 +35,12 @@ type SubscriptionInfo struct {
 	BatchSize int
 	// MaxConcurrency is the local limit.
 	MaxConcurrency int
+	// MaxRetryDelay, HandlerTimeout and RatePerSecond are the local limits of the options MaxRetryDelay,
+	// HandlerTimeout and RateLimit, 0 where there is none; RetryJitter is that of its option, and RateBurst belongs
+	// to RatePerSecond.
+	MaxRetryDelay, HandlerTimeout time.Duration
+	RetryJitter, RatePerSecond    float64
+	RateBurst                     int
 	// The rest are the durable settings, as the options of the same names describe them.
 	Ordered                bool
 	OffsetReset            Offset
@@ -111,7 +117,7 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 		return nil, err
 	}
 	defer done()
-	settings, limit, problems := resolve(r.Topic, r.Batch, batchSize, opts)
+	settings, problems := resolve(r, batchSize, opts)
 	if problem := nameProblem("the topic's name", r.Topic); problem != "" {
 		problems = append(problems, ConfigurationProblem{Text: "subscribe: " + problem})
 	}
@@ -124,7 +130,6 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 	if err := configurationError(problems); err != nil {
 		return nil, err
 	}
-	r.Limit = limit
 	r.Adopt(settings)
 	sub := &Subscription{client: c, receiver: r, wanted: settings}
 	if e := c.running(); e != nil {
@@ -204,14 +209,19 @@ func (s *Subscription) Topic() string { return s.receiver.Topic }
 
 // Info describes the subscription, without I/O.
 func (s *Subscription) Info() SubscriptionInfo {
-	settings := s.receiver.Settings()
-	return SubscriptionInfo{
-		Topic: s.receiver.Topic, ConsumerGroup: s.client.config.ConsumerGroup,
-		Batch: s.receiver.Batch, BatchSize: settings.BatchSize, MaxConcurrency: s.receiver.Most(s.client.config.WorkerCount),
+	r, settings := s.receiver, s.receiver.Settings()
+	info := SubscriptionInfo{
+		Topic: r.Topic, ConsumerGroup: s.client.config.ConsumerGroup,
+		Batch: r.Batch, BatchSize: settings.BatchSize, MaxConcurrency: r.Most(s.client.config.WorkerCount),
 		Ordered: settings.Ordered, OffsetReset: Offset(settings.OffsetReset), DeliveryMode: Delivery(settings.Delivery),
 		MaxRetries: settings.MaxRetries, RetryDelay: settings.RetryDelay, RetryBackoffMultiplier: settings.Multiplier,
 		ConfigVersion: settings.ConfigVersion, ExecutionVersion: settings.ExecutionVersion,
+		MaxRetryDelay: r.MaxDelay, RetryJitter: r.Jitter, HandlerTimeout: r.Timeout,
 	}
+	if r.Rate != nil {
+		info.RatePerSecond, info.RateBurst = float64(r.Rate.Limit()), r.Rate.Burst()
+	}
+	return info
 }
 
 // Unsubscribe removes the local handler: nothing of it starts any more, claims that wait are handed back

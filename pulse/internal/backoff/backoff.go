@@ -8,6 +8,7 @@ package backoff
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/clock"
@@ -39,6 +40,16 @@ func Delay(base time.Duration, multiplier float64, failedAttempt int) time.Durat
 		return MaxDelay
 	}
 	return time.Duration(delay)
+}
+
+// Spread returns a pause at random, uniform between delay x (1 - fraction) and delay: what failed together is not
+// tried again together, and no pause is longer than it was. A fraction that is zero, negative or not a number leaves
+// the delay, one above 1 counts as 1.
+func Spread(delay time.Duration, fraction float64) time.Duration {
+	if delay <= 0 || !(fraction > 0) {
+		return delay
+	}
+	return delay - time.Duration(rand.Float64()*min(fraction, 1)*float64(delay))
 }
 
 // Largest returns the longest delay, in milliseconds, that the policy can ask for: the one after the last

@@ -16,6 +16,9 @@ const (
 	CodeWorkerLost   = "worker_lost"
 	CodeCancelled    = "cancelled"
 
+	// CodeHandlerTimeout is of a handler that failed after its time was up.
+	CodeHandlerTimeout = "handler_timeout"
+
 	// CodeAlreadyTerminal is of a version 1 attempt whose delivery had ended without it.
 	CodeAlreadyTerminal = "delivery_already_terminal"
 )
@@ -32,6 +35,9 @@ var ErrClosed = errors.New("pulse: the client is closed")
 
 // ErrLockLost reports that a delivery's lease ended before its outcome was stored.
 var ErrLockLost = errors.New("pulse: the lease of this delivery was lost: another worker may run it; stop, and leave the outcome to that worker")
+
+// ErrHandlerTimeout reports that a handler ran longer than its subscription allows.
+var ErrHandlerTimeout = errors.New("pulse: the handler ran longer than its HandlerTimeout")
 
 // Failure is the stored description of a failed attempt: valid UTF-8, bounded in size.
 type Failure struct {
@@ -99,6 +105,10 @@ func codeOf(err error) string {
 	if errorsAs(err, &decode) {
 		return CodeDecodeError
 	}
+	var timeout *TimeoutError
+	if errorsAs(err, &timeout) {
+		return CodeHandlerTimeout
+	}
 	return CodeHandlerError
 }
 
@@ -138,6 +148,12 @@ func errorName(err error) string {
 			err = e.Err
 			continue
 		case *RetryAfterError:
+			err = e.Err
+			continue
+		case *TimeoutError:
+			if e.Err == nil {
+				return "HandlerTimeout"
+			}
 			err = e.Err
 			continue
 		case *PanicError:
@@ -192,6 +208,27 @@ type RetryAfterError struct {
 
 func (e *RetryAfterError) Error() string { return e.Err.Error() }
 func (e *RetryAfterError) Unwrap() error { return e.Err }
+
+// TimeoutError is ErrHandlerTimeout with the limit: the cause of the handler's context, and then, with what the
+// handler returned, its failure.
+type TimeoutError struct {
+	Limit time.Duration
+	Err   error // nil in a cause
+}
+
+func (e *TimeoutError) Error() string {
+	text := fmt.Sprintf("%v(%v): let it end with its context, or raise the limit", ErrHandlerTimeout, e.Limit)
+	if e.Err != nil {
+		text += ": " + errorText(e.Err)
+	}
+	return text
+}
+
+// Is makes it ErrHandlerTimeout.
+func (e *TimeoutError) Is(target error) bool { return target == ErrHandlerTimeout }
+
+// Unwrap returns what the handler returned.
+func (e *TimeoutError) Unwrap() error { return e.Err }
 
 // DecodeError reports an event whose stored data does not fit the handler's type.
 type DecodeError struct {

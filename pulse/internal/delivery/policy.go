@@ -14,6 +14,10 @@ type Policy struct {
 	RetryDelay time.Duration
 	// Multiplier scales the pause from one failed attempt to the next.
 	Multiplier float64
+	// MaxDelay is the longest pause; 0 sets no bound but that of package backoff.
+	MaxDelay time.Duration
+	// Jitter is the part of each pause that is left to chance, from 0 to 1.
+	Jitter float64
 	// AtMostOnce forbids every retry, whatever MaxRetries says (spec 2.5).
 	AtMostOnce bool
 }
@@ -59,8 +63,18 @@ func Decide(attempt int, o Outcome, p Policy) (Verdict, time.Duration) {
 	case o.RetryAfter != nil:
 		return Retried, min(max(*o.RetryAfter, 0), backoff.MaxDelay)
 	default:
-		return Retried, backoff.Delay(p.RetryDelay, p.Multiplier, attempt)
+		return Retried, p.pause(attempt)
 	}
+}
+
+// pause is how long the delivery rests after that failed attempt. The bound comes before the chance: deliveries
+// that fail together and have reached the bound would come back together otherwise.
+func (p Policy) pause(attempt int) time.Duration {
+	delay := backoff.Delay(p.RetryDelay, p.Multiplier, attempt)
+	if p.MaxDelay > 0 {
+		delay = min(delay, p.MaxDelay)
+	}
+	return backoff.Spread(delay, p.Jitter)
 }
 
 // MayClaimAhead tells whether a pending delivery with that many attempts behind it may be claimed

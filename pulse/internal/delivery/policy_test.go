@@ -111,3 +111,28 @@ func TestMayClaimAhead_4_7_ALostClaimIsNeverTerminal(t *testing.T) {
 		}
 	})
 }
+
+// The bound and the jitter shorten pauses, and never the one that the handler asked for.
+func TestDecide_2_4_BoundAndJitter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPolicy().Draw(t, "policy")
+		p.MaxRetries, p.AtMostOnce = math.MaxInt, false
+		attempt := rapid.IntRange(1, 100).Draw(t, "attempt")
+		o := anyFailure().Draw(t, "outcome")
+		_, full := Decide(attempt, o, p)
+		p.MaxDelay = time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "bound"))
+		p.Jitter = rapid.Float64Range(0, 1).Draw(t, "jitter")
+		_, got := Decide(attempt, o, p)
+		if o.RetryAfter != nil {
+			if got != full {
+				t.Fatalf("RetryAfter %v became %v", full, got)
+			}
+			return
+		}
+		most := min(full, p.MaxDelay)
+		if least := time.Duration(float64(most) * (1 - p.Jitter)); got > most || got < least-1 {
+			t.Fatalf("%v is not between %v and %v", got, least, most)
+		}
+	})
+}

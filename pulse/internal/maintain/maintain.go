@@ -138,7 +138,7 @@ func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiv
 	reaped := 0
 	var problems error
 	for _, e := range expired {
-		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, receivers[e.Topic].Settings().Policy())
+		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, receivers[e.Topic].Policy())
 		done, err := m.Store.Reap(ctx, e, verdict, delay, m.HistoryRetention)
 		if ctx.Err() != nil {
 			return false, err
@@ -207,7 +207,7 @@ func (m *Maintainer) repairOnce(ctx context.Context) (more bool, err error) {
 	decide := func(topic string, attempt int, code string) (delivery.Verdict, time.Duration) {
 		var policy delivery.Policy
 		if r := receivers[topic]; r != nil {
-			policy = r.Settings().Policy()
+			policy = r.Policy()
 		}
 		return delivery.Decide(attempt, delivery.Outcome{Failure: &delivery.Failure{Code: code}}, policy)
 	}

@@ -5,7 +5,11 @@ package receiver
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
+	"golang.org/x/time/rate"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
@@ -26,6 +30,14 @@ type Receiver struct {
 	Batch bool
 	// Limit is how many invocations may run at once in this client; 0 if none was asked for.
 	Limit int
+	// MaxDelay and Jitter bound and spread the pauses before retries; see delivery.Policy. Like Limit they are
+	// not stored.
+	MaxDelay time.Duration
+	Jitter   float64
+	// Timeout is how long a call may take, which Handle sees to; 0 is no limit.
+	Timeout time.Duration
+	// Rate limits how many calls may begin; nil does not.
+	Rate *rate.Limiter
 	// Handle runs the user's handler; its error is the attempt's outcome.
 	Handle func(ctx context.Context, call Call) error
 
@@ -34,6 +46,13 @@ type Receiver struct {
 
 // Settings returns the durable settings in force.
 func (r *Receiver) Settings() store.Settings { return *r.settings.Load() }
+
+// Policy is what follows a failure: the durable settings in force, within the bounds of this client.
+func (r *Receiver) Policy() delivery.Policy {
+	p := r.Settings().Policy()
+	p.MaxDelay, p.Jitter = r.MaxDelay, r.Jitter
+	return p
+}
 
 // Adopt makes s the settings in force.
 func (r *Receiver) Adopt(s store.Settings) { r.settings.Store(&s) }

@@ -83,7 +83,7 @@ func (p *Pool) ahead(l *lane) int {
 // share is the size of the lane's buffer: what its pace allows, in competition with the other lanes
 // that have work. p.mu is held.
 func (p *Pool) share(l *lane) int {
-	if l.inOrder() || l.receiver.Settings().Policy().Retries() == 0 {
+	if l.inOrder() || l.receiver.Policy().Retries() == 0 {
 		return 0
 	}
 	share := l.pace.share(p.limit(l))
@@ -93,7 +93,7 @@ func (p *Pool) share(l *lane) int {
 			busy++
 		}
 	}
-	return min(share, (aheadFactor*p.Workers+busy-1)/max(busy, 1))
+	return min(share, (aheadFactor*p.Workers+busy-1)/max(busy, 1), l.allowance()+len(l.buffer))
 }
 
 // claimLane claims what the lane has room for, from both formats. The reserved slots are for either of them: only
@@ -124,7 +124,7 @@ func (p *Pool) claimLane(ctx context.Context, l *lane) (progress bool, err error
 func (p *Pool) claimSource(ctx context.Context, l *lane, src *source) (progress bool, err error) {
 	p.mu.Lock()
 	ahead, share := p.ahead(l), p.share(l)
-	look := src.ready && len(src.candidates) == 0 && (ahead > 0 || share == 0) && !l.removed
+	look := src.ready && len(src.candidates) == 0 && (ahead > 0 || share == 0) && l.allowance() > 0 && !l.removed
 	if look {
 		src.ready = false // whoever wakes the lane from now on saw something that the look may miss
 	}
@@ -200,7 +200,7 @@ func (p *Pool) mend(ctx context.Context, malformed []store.Malformed) (mended in
 // countNeedy counts the candidates that wait for a slot; p.mu is held.
 func (p *Pool) countNeedy(l *lane, src *source) {
 	src.needy = 0
-	share, policy := p.share(l), l.receiver.Settings().Policy()
+	share, policy := p.share(l), l.receiver.Policy()
 	for _, c := range src.candidates {
 		if share == 0 || !delivery.MayClaimAhead(c.Attempts, policy) {
 			src.needy++
@@ -213,7 +213,7 @@ func (p *Pool) countNeedy(l *lane, src *source) {
 func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ahead, slots, policy := p.ahead(l), l.reserved, l.receiver.Settings().Policy()
+	ahead, slots, policy := p.ahead(l), l.reserved, l.receiver.Policy()
 	if l.removed {
 		ahead, slots, src.candidates = 0, 0, nil
 	}
@@ -316,7 +316,7 @@ func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Cand
 		p.handBack(tasks)
 	} else {
 		// What may not wait comes first: at most as many as slots were reserved when they were picked.
-		policy := l.receiver.Settings().Policy()
+		policy := l.receiver.Policy()
 		slices.SortStableFunc(tasks, func(a, b *task) int {
 			return boolInt(delivery.MayClaimAhead(a.Attempts, policy)) - boolInt(delivery.MayClaimAhead(b.Attempts, policy))
 		})

@@ -133,7 +133,7 @@ func protect(ctx context.Context, r *receiver.Receiver, call receiver.Call) (err
 
 // conclude hands the outcome to the settler and frees the slot.
 func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out delivery.Outcome) {
-	policy := t.lane.receiver.Settings().Policy()
+	policy := t.lane.receiver.Policy()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.lane.pace.observe(took)

@@ -20,6 +20,7 @@ type lane struct {
 	buffer   []*task
 	pace     pace
 	order    order
+	refill   *time.Timer // for the rate limit's next token; nil when it is not armed
 }
 
 // source is what is known of one format's due deliveries of a lane. Every client drains both formats of
@@ -142,6 +143,10 @@ func (p *Pool) disarm(l *lane) {
 	for _, src := range l.sources {
 		src.dues = nil
 		p.arm(l, src)
+	}
+	if l.refill != nil {
+		l.refill.Stop()
+		l.refill = nil
 	}
 }
 

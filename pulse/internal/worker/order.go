@@ -137,7 +137,7 @@ func (p *Pool) advanceOrder(ctx context.Context, l *lane, src *source) (progress
 // done are finished, locks of lost holders removed. It tells whether the heads can be used as they were
 // read.
 func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (ready bool, err error) {
-	topic, policy := l.receiver.Topic, l.receiver.Settings().Policy()
+	topic, policy := l.receiver.Topic, l.receiver.Policy()
 	again := func() (bool, error) {
 		p.Wake(topic, store.V1)
 		return false, nil
@@ -227,7 +227,7 @@ func (p *Pool) decide(topic string, attempt int, code string) (delivery.Verdict,
 	defer p.mu.Unlock()
 	var policy delivery.Policy
 	if l := p.lane(topic); l != nil {
-		policy = l.receiver.Settings().Policy()
+		policy = l.receiver.Policy()
 	}
 	return delivery.Decide(attempt, delivery.Outcome{Failure: &delivery.Failure{Code: code}}, policy)
 }
@@ -236,11 +236,14 @@ func (p *Pool) decide(topic string, attempt int, code string) (delivery.Verdict,
 func (p *Pool) window(l *lane) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	policy, pace := l.receiver.Settings().Policy(), l.pace.average
+	policy, pace := l.receiver.Policy(), l.pace.average
 	if pace == 0 || pace > stepPace {
 		return 1
 	}
 	most := min(windowLimit, max(1, int(min(windowTime, p.Lease/3)/pace)))
+	if spare := l.allowance(); spare < most {
+		most = spare + 1 // beside the slot's own
+	}
 	n, now := 0, p.Store.Now()
 	for n < len(l.order.heads) && n < most {
 		h := l.order.heads[n]

@@ -97,6 +97,7 @@ const maxUnsettled = 4 * settleAtOnce
 // dispatch gives free slots away, lane by lane in rotation: to a buffered task, which starts, or to
 // candidates that need a slot before they are claimed. p.mu is held.
 func (p *Pool) dispatch() {
+	defer p.awaitTokens()
 	for p.running+p.slots < p.Workers && p.unsettled < maxUnsettled && !p.closing {
 		l := p.nextLane()
 		if l == nil {
@@ -135,13 +136,17 @@ func (p *Pool) wantsSlot(l *lane) bool {
 	if l.order.steps.slot {
 		used++
 	}
-	return used < p.limit(l) && (len(l.buffer) > 0 || l.reserved < l.needy())
+	if used >= p.limit(l) {
+		return false
+	}
+	return len(l.buffer) > 0 && l.mayBegin() || len(l.buffer) == 0 && l.reserved < l.needy() && l.allowance() > 0
 }
 
 // start runs a task on a free slot; p.mu is held.
 func (p *Pool) start(t *task) {
 	p.running++
 	t.lane.running++
+	t.lane.spend()
 	t.state, t.begun = started, clock.Now()
 	if t.inOrder {
 		t.lane.order.running = t

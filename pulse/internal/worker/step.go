@@ -78,7 +78,7 @@ func (p *Pool) loadSteps(ctx context.Context, l *lane) error {
 
 // stepping tells whether the lane goes step by step: nothing is claimed ahead.
 func (o *order) stepping(l *lane) bool {
-	return l.pace.average > stepPace || !delivery.MayClaimAhead(0, l.receiver.Settings().Policy())
+	return l.pace.average > stepPace || !delivery.MayClaimAhead(0, l.receiver.Policy())
 }
 
 // forgetHeads drops what was read of the order; p.mu is held.
@@ -88,7 +88,7 @@ func (o *order) forgetHeads() { o.heads, o.steps.loaded = nil, nil }
 func (p *Pool) nextStep(l *lane) (*task, *store.Head) {
 	o := &l.order
 	if p.closing || l.removed || len(l.buffer) > 0 || len(o.done) > 0 || len(o.heads) == 0 ||
-		o.token == "" || clock.Until(o.deadline) <= p.Lease/4 || !o.stepping(l) || p.othersWait(l) {
+		o.token == "" || clock.Until(o.deadline) <= p.Lease/4 || !o.stepping(l) || l.allowance() == 0 || p.othersWait(l) {
 		return nil, nil
 	}
 	head := o.heads[0]
