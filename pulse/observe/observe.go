@@ -163,16 +163,15 @@ type Woken struct {
 	Source       Source
 }
 
-// Backlog is what waits in one topic for one group.
+// Backlog is what one group has not finished in one topic. The counts end at a bound.
 type Backlog struct {
 	Group, Topic string
-	// Due counts deliveries that could run now, Delayed those that wait for their time, Running those that a
-	// worker holds, Expired those whose worker's lease has ended.
-	Due, Delayed, Running, Expired int64
-	// OldestDue is for how long the oldest of Due could have run, OldestRetry how long ago the first attempt of
-	// the oldest delivery that waits for another one was due; 0 when there is none.
-	OldestDue, OldestRetry time.Duration
-	// Undiscovered is the age of the oldest event that the group's leader has not made a delivery of; 0 when
-	// there is none.
-	Undiscovered time.Duration
+	// Undiscovered counts events that the group's leader has not made deliveries of. The others count deliveries:
+	// Pending those that wait for their first attempt, Retrying those that wait for a further one, Processing
+	// those that a worker holds, Expired those whose worker's lease has ended, Failed those that ended with an
+	// error and are still stored.
+	Undiscovered, Pending, Retrying, Processing, Expired, Failed int
+	// Oldest is how long ago the oldest event was published that is not finished, OldestRetry how long ago the
+	// oldest delivery was made that waits for a further attempt; 0 when there is none.
+	Oldest, OldestRetry time.Duration
 }
