@@ -233,9 +233,6 @@ func readAttempt(raw bson.Raw) Attempt {
 	a.Attempt, _ = f.int("attempt")
 	a.DurationMs, _ = f.number("durationMs")
 	a.Expired, _ = f.int("expiredEventCount")
-	if doc, ok := f["error"].DocumentOK(); ok {
-		e := parse(doc)
-		a.Failure = &delivery.Failure{Code: e.str("code"), Name: e.str("name"), Message: e.str("message"), Stack: e.str("stack")}
-	}
+	a.Failure = readFailure(f)
 	return a
 }

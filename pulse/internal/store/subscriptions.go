@@ -52,13 +52,15 @@ type Subscription struct {
 	LeftBy string
 	// LedByNode tells that the last leader was not a client of this implementation (spec 3.1).
 	LedByNode bool
+	// Paused is nil unless an operator has paused the subscription: nothing of it is claimed then.
+	Paused *Pause
 }
 
 func readSubscription(raw bson.Raw) Subscription {
 	f := parse(raw)
 	sub := Subscription{
 		ID: f.str("_id"), ConsumerGroup: f.str("consumerGroup"), Topic: f.str("topic"),
-		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"),
+		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"), Paused: readPause(f),
 		LedByNode: f.has("discoveryLockOwner") && !strings.HasPrefix(f.str("discoveryLockOwner"), GoOwner),
 	}
 	if f.has("discoveryLockToken") {
