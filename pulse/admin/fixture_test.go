@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/matryer/is"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.uber.org/goleak"
 
