@@ -4,60 +4,98 @@
 // stops what it started:
 //
 //	go run ./cmd/pulse dev -- go test ./...
+//
+// The commands of operators look at the subscriptions and deliveries of a database, and mend them: docs/cli.md.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/orionjs/orion-go/cmd/pulse/internal/devserver"
 )
 
-// exitUsage is the status for a command line that cannot be understood.
-const exitUsage = 2
+// The exit statuses of all commands but dev, which passes on that of its command.
+const (
+	exitFailure = 1 // it could not be done
+	exitUsage   = 2 // the command line cannot be understood
+	exitNo      = 3 // it was done, and the answer is no: nothing was changed, or findings remain
+)
 
 type cli struct {
-	Dev     devCommand     `cmd:"" help:"Bring up MongoDB and, if asked to, Kafka, run a command with them, stop what was started."`
-	Stress  stressCommand  `cmd:"" help:"Show under load, over several processes, that no event is lost or handled twice."`
-	Bench   benchCommand   `cmd:"" help:"Measure throughput, latency, and the commands that each event costs."`
-	Version versionCommand `cmd:"" help:"Print the version of this program."`
-	Guard   guardCommand   `cmd:"" hidden:"" help:"Internal: end a command whose pulse dev was killed."`
-	Member  memberCommand  `cmd:"" hidden:"" name:"fleet-member" help:"Internal: one of the processes of a stress or a bench."`
+	History historyCommand `cmd:"" group:"Look" help:"List attempts, the newest first."`
+
+	Publish publishCommand `cmd:"" group:"Change" help:"Publish events from JSON."`
+
+	Dev        devCommand        `cmd:"" group:"Develop" help:"Bring up MongoDB and, if asked to, Kafka, run a command with them, stop what was started."`
+	Stress     stressCommand     `cmd:"" group:"Develop" help:"Show under load, over several processes, that no event is lost or handled twice."`
+	Bench      benchCommand      `cmd:"" group:"Develop" help:"Measure throughput, latency, and the commands that each event costs."`
+	Completion completionCommand `cmd:"" group:"Tool" help:"Print what makes a shell complete pulse's command lines."`
+	Version    versionCommand    `cmd:"" group:"Tool" help:"Print the version of this program."`
+
+	Guard    guardCommand    `cmd:"" hidden:"" help:"Internal: end a command whose pulse dev was killed."`
+	Member   memberCommand   `cmd:"" hidden:"" name:"fleet-member" help:"Internal: one of the processes of a stress or a bench."`
+	Complete completeCommand `cmd:"" hidden:"" name:"__complete" help:"Internal: complete a command line."`
 }
 
-func main() {
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is the program: it returns the exit status.
+func run(args []string) int {
 	var app cli
-	parser := kong.Must(&app,
-		kong.Name("pulse"),
-		kong.Description("Tool for developing and operating services on Pulse and Echoes."),
-	)
-	parsed, err := parser.Parse(os.Args[1:])
+	parser := newParser(&app)
+	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "pulse: %v; see pulse --help\n", err)
-		os.Exit(exitUsage)
+		fmt.Fprintf(os.Stderr, "pulse: %v; see %s --help\n", err, commandOf(err))
+		if len(args) > 0 && strings.HasPrefix(args[0], "-") {
+			fmt.Fprintln(os.Stderr, "pulse: flags follow the command, as in: pulse subscriptions --database shop")
+		}
+		return exitUsage
 	}
 	status := 0
-	if err := parsed.Run(&status); err != nil {
-		fmt.Fprintf(os.Stderr, "pulse: %v\n", err)
-		os.Exit(1)
+	err = parsed.Run(&status, parser)
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "pulse: %v; see pulse %s --help\n", err, parsed.Selected().Path())
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "pulse: %s\n", strings.TrimPrefix(err.Error(), "pulse: "))
+		return exitFailure
 	}
-	os.Exit(status)
+	return status
 }
 
-type versionCommand struct{}
-
-// Run prints the module version, or the revision of a build from a checkout.
-func (versionCommand) Run() error {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return fmt.Errorf("this binary was built without module support and does not know its version")
-	}
-	fmt.Println("pulse", info.Main.Version, info.GoVersion)
-	return nil
+func newParser(app *cli) *kong.Kong {
+	return kong.Must(app,
+		kong.Name("pulse"),
+		kong.Description("Tool for developing and operating services on Pulse and Echoes."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
+	)
 }
+
+// helpWidth is the longest line of a help text.
+const helpWidth = 110
+
+// commandOf names the command whose help explains an error of the parser.
+func commandOf(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil {
+		if node := wrong.Context.Selected(); node != nil {
+			return "pulse " + node.Path()
+		}
+	}
+	return "pulse"
+}
+
+// usageError is a command line that is wrong in a way that only its command can tell.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
 
 type guardCommand struct{}
 
