@@ -2,6 +2,8 @@ package echoes
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -34,6 +36,29 @@ func (a *App) handler(r Receiver) func(context.Context, []Message) error {
 		}
 		return err
 	}
+}
+
+// Handle runs the handler of a topic once with these messages, as a transport does for an attempt: through the
+// middleware and the generated decoder, with the context of the event. It returns what the transport would
+// record, and a panic of the handler passes through. It needs no Start and no transport, and retries nothing:
+// package echoestest makes tests of it. A topic without a listener, no message, or more messages than the
+// listener takes are errors.
+func (a *App) Handle(ctx context.Context, topic string, ms []Message) error {
+	for _, l := range a.listeners {
+		if l.topic != topic {
+			continue
+		}
+		if l.handle == nil || len(ms) < 1 || len(ms) > l.size {
+			return fmt.Errorf("echoes: handle %d messages of topic %s: its listener takes 1 to %d; with none at all, run echoesgen again", len(ms), topic, l.size)
+		}
+		c := &check{cfg: a.cfg, defaults: settingsOf(a.cfg.Defaults)}
+		return a.handler(Receiver{Listener: l, InForce: c.merge(l)})(ctx, ms)
+	}
+	topics := make([]string, len(a.listeners))
+	for i, l := range a.listeners {
+		topics[i] = l.topic
+	}
+	return fmt.Errorf("echoes: no listener handles topic %s; there are listeners for: %s", name(topic), strings.Join(topics, ", "))
 }
 
 func (a *App) skip(e *InvalidItemsError) {

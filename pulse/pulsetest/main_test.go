@@ -2,6 +2,7 @@ package pulsetest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"runtime"
 	"strings"
@@ -11,7 +12,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		_ = flag.Set("test.skip", "^Example") // those that run need a server
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeT stands for a test that may fail: it records what a helper reports, and ends as a failed test does.
 type fakeT struct {

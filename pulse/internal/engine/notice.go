@@ -27,6 +27,9 @@ func (e *Engine) notice(n store.Notice) {
 		e.stamps.committed(n.At.EventID)
 	case store.DeliveryStored, store.AttemptStored:
 		e.pool.WakeAt(n.Topic, n.Format, n.Due)
+	case store.AttemptDue:
+		e.pool.LookAtHeads()
+		e.due.at(n.Due.Sub(e.Store.Now()))
 	case store.DeliveryDue:
 		e.due.at(n.Due.Sub(e.Store.Now()))
 	}

@@ -29,6 +29,9 @@ const (
 	// AttemptStored: the topic has another version 1 attempt of the group, a first one or a later one, due
 	// at Due.
 	AttemptStored
+	// AttemptDue: some version 1 attempt, of whatever group and topic, is due at another time than before, which
+	// only tools bring about.
+	AttemptDue
 )
 
 // Notice is one change that somebody may have to act on.
@@ -75,6 +78,11 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 				{Key: "ns.coll", Value: deliveries},
 				{Key: "operationType", Value: "update"},
 				{Key: "updateDescription.updatedFields.status", Value: delivery.StatusPending},
+			},
+			bson.D{
+				{Key: "ns.coll", Value: in([]string{deliveries, history})},
+				{Key: "operationType", Value: "update"},
+				{Key: "updateDescription.updatedFields.nextAttemptAt", Value: bson.D{{Key: "$type", Value: "date"}}},
 			},
 		}}}}},
 		{{Key: "$project", Value: bson.D{
@@ -124,12 +132,15 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 		if !document.has("sequence") {
 			n.Kind = EventPending
 		}
-	case coll == st.history:
+	case coll == st.history && f.str("operationType") == "insert":
 		n.Kind, n.Format, n.Due = AttemptStored, V1, document.time("nextAttemptAt")
 	case f.str("operationType") == "insert":
 		n.Kind, n.Format, n.Due = DeliveryStored, V2, document.time("nextAttemptAt")
 	default:
 		n.Kind, n.Format = DeliveryDue, V2
+		if coll == st.history {
+			n.Kind, n.Format = AttemptDue, V1
+		}
 		description, _ := f["updateDescription"].DocumentOK()
 		updated, _ := parse(description)["updatedFields"].DocumentOK()
 		n.Due = parse(updated).time("nextAttemptAt")

@@ -180,5 +180,17 @@ func (p *Pool) LookAgain() {
 	}
 }
 
+// LookAtHeads makes the ordered lanes that wait for the retry of their head read again when it is due.
+func (p *Pool) LookAtHeads() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lanes {
+		if !l.order.wait.IsZero() {
+			l.order.wait = time.Time{}
+			p.wake(l, store.V1)
+		}
+	}
+}
+
 // quiet tells whether the lane does not know of due deliveries of the source; Pool.mu is held.
 func (l *lane) quiet(src *source) bool { return !src.ready && src.needy == 0 && len(l.buffer) == 0 }

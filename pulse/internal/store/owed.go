@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+)
+
+// Owed is what a group has still to do for a topic that it is subscribed to.
+type Owed struct {
+	Topic string
+	// Undiscovered counts events without a delivery, those included whose transaction was committed and that
+	// wait for their place in the order. It counts no further than some thousand.
+	Undiscovered int
+	// Running counts deliveries that are claimed, Due those that may be claimed, and Waiting those whose next
+	// attempt is due later. In an order that waits for the retry of its head, all wait.
+	Running, Due, Waiting int
+	// Next is when the first of the waiting ones is due.
+	Next time.Time
+	// Moving tells that discovery was at work meanwhile, so that the counts are of several moments.
+	Moving bool
+}
+
+// Nothing tells whether nothing is left to do.
+func (o Owed) Nothing() bool { return !o.Active() && o.Waiting == 0 }
+
+// Active tells whether something is going on, or about to.
+func (o Owed) Active() bool { return o.Moving || o.Undiscovered > 0 || o.Running > 0 || o.Due > 0 }
+
+// Owed returns what the group owes of each topic of its subscriptions, sorted by topic.
+//
+// That nothing is left is told of one moment, although it takes several reads. The deliveries are read first,
+// then the events, and the cursors before and after both: if no cursor has moved, no delivery was added since
+// the deliveries were read, so none was active when the events were.
+func (s *Store) Owed(ctx context.Context, group string) ([]Owed, error) {
+	fail := func(err error) ([]Owed, error) {
+		return nil, fmt.Errorf("pulse: consumer group %s: read what is left to do: %w", group, err)
+	}
+	before, subs, err := s.cursors(ctx, group)
+	if err != nil {
+		return fail(err)
+	}
+	owed := make([]Owed, len(subs))
+	at := make(map[string]*Owed, len(subs))
+	for i, sub := range subs {
+		owed[i].Topic = sub.Topic
+		at[sub.Topic] = &owed[i]
+	}
+	if err := s.countActive(ctx, group, at); err != nil {
+		return fail(err)
+	}
+	unstamped, err := s.unstampedTopics(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	for i, sub := range subs {
+		if err := s.waitForHead(ctx, sub, &owed[i]); err != nil {
+			return fail(err)
+		}
+		n, err := s.undiscovered(ctx, sub)
+		if err != nil {
+			return fail(err)
+		}
+		owed[i].Undiscovered = n + unstamped[sub.Topic]
+	}
+	after, _, err := s.cursors(ctx, group)
+	if err != nil {
+		return fail(err)
+	}
+	for i, sub := range subs {
+		owed[i].Moving = before[sub.ID] != after[sub.ID]
+	}
+	return owed, nil
+}
+
+// cursors reads the group's subscriptions, and what changes with every delivery that is stored for one.
+func (s *Store) cursors(ctx context.Context, group string) (map[string]string, []Subscription, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.subscriptions.Find(ctx, bson.D{{Key: "consumerGroup", Value: group}}, sortedBy("topic"))
+	moves := map[string]string{}
+	subs, err := readAll(ctx, cursor, err, func(raw bson.Raw) Subscription {
+		sub := readSubscription(raw)
+		moves[sub.ID] = fmt.Sprint(sub.Cursor, raw.Lookup("cursorMoves"))
+		return sub
+	})
+	return moves, subs, err
+}
+
+// countActive counts the active deliveries of both formats by topic.
+func (s *Store) countActive(ctx context.Context, group string, of map[string]*Owed) error {
+	now := s.Now()
+	count := func(coll *mongo.Collection, statuses []string, add func(o *Owed, f fields, n int)) error {
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		cursor, err := coll.Aggregate(ctx, mongo.Pipeline{
+			{{Key: "$match", Value: bson.D{{Key: "consumerGroup", Value: group}, {Key: "status", Value: in(statuses)}}}},
+			{{Key: "$group", Value: bson.D{
+				{Key: "_id", Value: bson.D{
+					{Key: "topic", Value: "$topic"},
+					{Key: "status", Value: "$status"},
+					{Key: "locked", Value: bson.D{{Key: "$gt", Value: bson.A{"$lockToken", nil}}}},
+					{Key: "waits", Value: bson.D{{Key: "$gt", Value: bson.A{"$nextAttemptAt", now}}}},
+				}},
+				{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}},
+				{Key: "next", Value: bson.D{{Key: "$min", Value: "$nextAttemptAt"}}},
+			}}},
+		})
+		_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
+			f := parse(raw)
+			id, _ := f["_id"].DocumentOK()
+			key := parse(id)
+			n, _ := f.int("n")
+			o := of[key.str("topic")]
+			if o == nil {
+				return struct{}{} // of a subscription that was deleted: nobody will ever run it
+			}
+			locked, _ := key.bool("locked")
+			waits, _ := key.bool("waits")
+			switch {
+			case key.str("status") == delivery.StatusV1Pending && coll == s.deliveries:
+				add(o, nil, n)
+			case locked:
+				o.Running += n
+				add(o, f, n)
+			case waits:
+				o.wait(f.time("next"), n)
+				add(o, f, n)
+			case coll == s.deliveries:
+				o.Due += n
+			}
+			return struct{}{}
+		})
+		return err
+	}
+	// A delivery of version 1 is due unless its attempt says otherwise, also between two attempts.
+	err := count(s.deliveries, []string{delivery.StatusPending, delivery.StatusProcessing, delivery.StatusV1Pending}, func(o *Owed, f fields, n int) {
+		if f == nil {
+			o.Due += n
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return count(s.history, []string{delivery.StatusV1Pending}, func(o *Owed, _ fields, n int) { o.Due = max(o.Due-n, 0) })
+}
+
+func (o *Owed) wait(until time.Time, n int) {
+	o.Waiting += n
+	if o.Next.IsZero() || until.Before(o.Next) {
+		o.Next = until
+	}
+}
+
+// waitForHead counts what is due behind the head of an order as waiting when the head waits.
+func (s *Store) waitForHead(ctx context.Context, sub Subscription, o *Owed) error {
+	if o.Due == 0 || o.Waiting == 0 || !sub.Settings.Over(Settings{}).InOrder() {
+		return nil
+	}
+	heads, err := s.Heads(ctx, sub.ConsumerGroup, sub.Topic, 1)
+	if err == nil && len(heads) == 1 && !heads[0].Locked && heads[0].Due.After(s.Now()) {
+		o.Waiting, o.Due = o.Waiting+o.Due, 0
+	}
+	return err
+}
+
+// unstampedTopics counts events that wait for their place in the order, by topic. Those that are to be published
+// later are not published yet.
+func (s *Store) unstampedTopics(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	filter := append(pending(), bson.E{Key: "notBefore", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: s.Now()}}}}})
+	cursor, err := s.events.Find(ctx, filter)
+	topics := map[string]int{}
+	_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
+		topics[parse(raw).str("pendingTopic")]++
+		return struct{}{}
+	})
+	return topics, err
+}
+
+// undiscovered counts the subscription's events that have no delivery: those behind the cursor, and those that
+// appeared before it and are not settled.
+func (s *Store) undiscovered(ctx context.Context, sub Subscription) (int, error) {
+	const enough = 1000
+	ahead, _, err := s.EventsAfter(ctx, sub.Topic, sub.Cursor, enough, false)
+	if err != nil || len(ahead) > 0 {
+		return len(ahead), err
+	}
+	from := sub.Settled
+	if from.Compare(sub.Start.Sequence) < 0 {
+		from = sub.Start.Sequence
+	}
+	if from.Compare(sub.Cursor.Sequence) >= 0 {
+		return 0, nil
+	}
+	delivered, err := s.Delivered(ctx, sub.ConsumerGroup, sub.Topic, from, nil)
+	if err != nil {
+		return 0, err
+	}
+	late, err := s.EventsBehind(ctx, sub.Topic, from, sub.Cursor.Sequence, func(at Position) bool {
+		return at.Sequence.Compare(sub.Settled) > 0 && at.After(sub.Start) && !delivered[at.EventID]
+	})
+	return len(late), err
+}
+
+// AllEvents reads all events of a topic in their order, and behind them those that wait for their place in it.
+func (s *Store) AllEvents(ctx context.Context, topic string) ([]Event, error) {
+	read := func(filter bson.D, by ...string) ([]Event, error) {
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		cursor, err := s.events.Find(ctx, filter, sortedBy(by...))
+		events, err := readAll(ctx, cursor, err, ReadEvent)
+		if err != nil {
+			return nil, fmt.Errorf("pulse: topic %s: read all events: %w", topic, err)
+		}
+		return events, nil
+	}
+	// The waiting ones first: one that gets its place meanwhile is seen twice rather than not at all.
+	waiting, err := read(bson.D{{Key: "topic", Value: nil}, {Key: "sequence", Value: nil}, {Key: "pendingTopic", Value: topic}}, "pendingOrder", "_id")
+	if err != nil {
+		return nil, err
+	}
+	events, err := read(bson.D{{Key: "topic", Value: topic}}, "sequence", "_id")
+	seen := make(map[string]bool, len(events))
+	for _, e := range events {
+		seen[e.ID] = true
+	}
+	for _, e := range waiting {
+		if !seen[e.ID] {
+			events = append(events, e)
+		}
+	}
+	return events, err
+}
