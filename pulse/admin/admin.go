@@ -36,6 +36,10 @@ type Admin struct {
 
 	mu     sync.Mutex
 	synced time.Time // when the server was last asked for its time; zero before the first call
+
+	keptMu sync.Mutex
+	kept   map[string][]time.Duration // for how long each group keeps what has ended; not changed once it is here
+	keptAt time.Time
 }
 
 // New returns an Admin. It sends nothing: the first call asks the server what it is. Whatever the client is set to,

@@ -91,6 +91,9 @@ type Backlog struct {
 	// zero when there is none. LagSeconds is how long ago that is by the server's clock, 0 when there is none.
 	OldestPending time.Time
 	LagSeconds    float64
+	// OldestRetry is since when the retry waits that waits longest: when the attempt before it failed. Zero when
+	// none waits.
+	OldestRetry time.Time
 }
 
 // Count is a number that was counted up to a bound.
@@ -164,7 +167,7 @@ func backlog(b store.Backlog, limit int, now time.Time) Backlog {
 	}
 	out := Backlog{
 		Undiscovered: count(b.Undiscovered), Pending: count(b.Pending), Retrying: count(b.Retrying),
-		Processing: count(b.Processing), Failed: count(b.Failed), OldestPending: b.Oldest,
+		Processing: count(b.Processing), Failed: count(b.Failed), OldestPending: b.Oldest, OldestRetry: b.OldestRetry,
 	}
 	if !b.Oldest.IsZero() {
 		out.LagSeconds = math.Max(0, now.Sub(b.Oldest).Seconds())

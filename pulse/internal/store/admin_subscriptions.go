@@ -68,6 +68,8 @@ type Backlog struct {
 	Undiscovered, Pending, Retrying, Processing, Failed Count
 	// Oldest is the publication of the oldest event that is not finished; zero when there is none.
 	Oldest time.Time
+	// OldestRetry is since when the retry waits that waits longest: when the attempt before it ended.
+	OldestRetry time.Time
 }
 
 // Count is a number that was counted up to a bound.
@@ -163,6 +165,10 @@ func (s *Store) backlogBranches(sub Overview, limit int) []backlogBranch {
 	sumIf := func(name string, condition bson.D) bson.E {
 		return bson.E{Key: name, Value: bson.D{{Key: "$sum", Value: bson.D{{Key: "$cond", Value: bson.A{condition, 1, 0}}}}}}
 	}
+	longest := func(condition bson.D, since string) bson.E {
+		return bson.E{Key: "oldestRetry", Value: bson.D{{Key: "$min", Value: bson.D{{Key: "$cond", Value: bson.A{condition, since, nil}}}}}}
+	}
+	retried := bson.D{{Key: "$gt", Value: bson.A{"$attempt", 0}}}
 	locked := bson.D{{Key: "$gt", Value: bson.A{"$lockToken", nil}}}
 	repeated := bson.D{{Key: "$and", Value: bson.A{
 		bson.D{{Key: "$lte", Value: bson.A{"$lockToken", nil}}}, bson.D{{Key: "$gt", Value: bson.A{"$attempt", 1}}},
@@ -171,11 +177,11 @@ func (s *Store) backlogBranches(sub Overview, limit int) []backlogBranch {
 	inOrder := bson.D{{Key: "eventSequence", Value: 1}, {Key: "eventId", Value: 1}}
 	v2Pending, v2Processing := of(delivery.StatusPending), of(delivery.StatusProcessing)
 	return []backlogBranch{
-		count(countPending, s.deliveries, v2Pending, sumIf("retries", bson.D{{Key: "$gt", Value: bson.A{"$attempt", 0}}})),
+		count(countPending, s.deliveries, v2Pending, sumIf("retries", retried), longest(retried, "$attemptCreatedAt")),
 		count(countProcessing, s.deliveries, v2Processing),
 		count(countFailed, s.deliveries, of(delivery.StatusError)),
 		count(countFailed, s.deliveries, of(delivery.StatusV1Error)),
-		count(countAttempts, s.history, of(delivery.StatusV1Pending), sumIf("locked", locked), sumIf("retries", repeated)),
+		count(countAttempts, s.history, of(delivery.StatusV1Pending), sumIf("locked", locked), sumIf("retries", repeated), longest(repeated, "$createdAt")),
 		count(countEvents, s.events, behind),
 		oldest(s.deliveries, v2Pending, inOrder, "eventCreatedAt"),
 		oldest(s.deliveries, v2Processing, inOrder, "eventCreatedAt"),
@@ -190,6 +196,9 @@ func (b *Backlog) add(f fields, limit int) {
 	n, _ := f.int("n")
 	retries, _ := f.int("retries")
 	locked, _ := f.int("locked")
+	if since := f.time("oldestRetry"); !since.IsZero() && (b.OldestRetry.IsZero() || since.Before(b.OldestRetry)) {
+		b.OldestRetry = since
+	}
 	more := n > limit
 	switch first := n - retries - locked; f.str("kind") {
 	case countPending:

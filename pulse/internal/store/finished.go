@@ -70,7 +70,8 @@ func (s *Store) Finished(ctx context.Context, q FinishedQuery) ([]Finished, time
 		id, _ := f["_id"].DocumentOK()
 		key := parse(id)
 		read := slice{Finished: Finished{ConsumerGroup: key.str("g"), Topic: key.str("t")}, oldest: f.time("oldest")}
-		read.Start = read.oldest.Truncate(q.Slice)
+		number, _ := key.int("s")
+		read.Start = time.UnixMilli(int64(number) * q.Slice.Milliseconds()).UTC()
 		read.branch, _ = key.int("r")
 		read.deliveries, _ = f.int("n")
 		read.Events, _ = f.int("events")
