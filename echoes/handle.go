@@ -68,7 +68,7 @@ func (a *App) skip(e *InvalidItemsError) {
 		ids[i] = item.EventID
 	}
 	a.cfg.Logger.Warn("echoes: undecodable items were left out of a batch",
-		"topic", e.Topic, "listener", e.Position, "left_out", len(e.Items), "of", e.Total, "first", e.Items[0].Error(), "events", ids)
+		"topic", e.Topic, "listener", e.Position, "count", len(e.Items), "total", e.Total, "events", ids, "error", e.Items[0].Error())
 	a.report(e)
 }
 

@@ -64,6 +64,6 @@ func (c *Client) report(err error) {
 // answered is called when MongoDB has answered a poll.
 func (c *Client) answered() {
 	if lasted, was := c.outage.ends(); was {
-		c.config.Logger.Info("pulse: MongoDB answers again", "group", c.config.ConsumerGroup, "after", lasted.Round(time.Second))
+		c.config.Logger.Info("pulse: MongoDB answers again", "group", c.config.ConsumerGroup, "duration", lasted.Round(time.Second))
 	}
 }

@@ -196,7 +196,7 @@ func (c *consumer) revoked(_ context.Context, _ *kgo.Client, moving map[string][
 		}
 	}()
 	if left := release(held, impatient, c.handover/4, ErrPartitionLost); left > 0 {
-		c.conn.report(fmt.Errorf("%w: %d handlers have not returned after their context ended", ErrPartitionLost, left), "group", c.group)
+		c.conn.report(fmt.Errorf("%w: %d handlers have not returned after their context ended", ErrPartitionLost, left))
 	}
 	commit, done := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer done()

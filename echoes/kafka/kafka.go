@@ -225,17 +225,25 @@ func connect(cfg Config, link echoes.Link) (*connection, error) {
 }
 
 // report logs an error of background work and hands it to the application.
-func (conn *connection) report(err error, args ...any) {
-	conn.link.Logger.Error(err.Error(), args...)
+func (conn *connection) report(err error) {
+	conn.link.Logger.Error("kafka: background error", "group", conn.group(), "error", err)
 	if conn.link.OnError == nil {
 		return
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			conn.link.Logger.Error("kafka: Config.OnError panicked", "panic", r)
+			conn.link.Logger.Error("kafka: Config.OnError panicked", "group", conn.group(), "panic", r)
 		}
 	}()
 	conn.link.OnError(err)
+}
+
+// group is the consumer group, empty for a client that only publishes.
+func (conn *connection) group() string {
+	if conn.consumer == nil {
+		return ""
+	}
+	return conn.consumer.group
 }
 
 // topics of the receivers.

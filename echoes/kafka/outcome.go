@@ -25,7 +25,7 @@ const (
 // false when there is nothing to store any more, or when it could not be stored:
 // then the record is delivered again and nothing behind it may run.
 func (p *partition) settle(rec *kgo.Record, err error) bool {
-	log := p.consumer.conn.link.Logger.With("topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "event", eventID(rec), "attempt", retriesOf(rec)+1)
+	log := p.consumer.conn.link.Logger.With("group", p.consumer.group, "topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "event", eventID(rec), "attempt", retriesOf(rec)+1)
 	outcome := observe.Success
 	if err != nil {
 		if cause := context.Cause(p.ctx); cause != nil {

@@ -236,7 +236,7 @@ func (p *partition) handle(rec *kgo.Record) error {
 		defer func() {
 			switch r := recover(); {
 			case r != nil:
-				p.consumer.conn.link.Logger.Error("kafka: a handler panicked", "topic", rec.Topic, "event", m.Event.EventID, "panic", r, "stack", string(debug.Stack()))
+				p.consumer.conn.link.Logger.Error("kafka: a handler panicked", "group", p.consumer.group, "topic", rec.Topic, "event", m.Event.EventID, "attempt", m.Event.Attempt, "panic", r, "stack", string(debug.Stack()))
 				result <- fmt.Errorf("panic: %v", r)
 			case !returned:
 				result <- errors.New("panic: the handler called runtime.Goexit")

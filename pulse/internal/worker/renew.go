@@ -47,7 +47,7 @@ func (p *Pool) tellLong(tasks []*task) {
 		}
 		t.toldLong = true
 		p.Logger.Warn("pulse: a handler has been running for a long time; it holds a worker until it returns", "group", p.Group,
-			"topic", t.lane.receiver.Topic, "delivery", t.deliveryID(), "attempt", t.attempt(), "running", clock.Since(t.begun).Round(time.Second))
+			"topic", t.lane.receiver.Topic, "delivery", t.deliveryID(), "attempt", t.attempt(), "duration", clock.Since(t.begun).Round(time.Second))
 	}
 }
 
