@@ -55,7 +55,8 @@ func (w *watcher) Settled(s observe.Settled)     { w.Add(s) }
 func (w *watcher) LeaseLost(l observe.LeaseLost) { w.Add(l) }
 func (w *watcher) Claimed(c observe.Claimed)     { w.Add(c) }
 func (w *watcher) Woken(k observe.Woken)         { w.Add(k) }
-func (w *watcher) Backlog(func(context.Context) ([]observe.Backlog, error)) (stop func()) {
+func (w *watcher) Backlog(read func(context.Context) ([]observe.Backlog, error)) (stop func()) {
+	w.Add(read)
 	return func() { w.Add("stopped") }
 }
 
@@ -228,4 +229,81 @@ func TestObserver_IsToldOfPublishingThatPanics(t *testing.T) {
 	is.Equal(len(sent), 1)
 	is.Equal(sent[0].Failed, 1)
 	is.True(sent[0].Err != nil)
+}
+
+// Each topic's backlog is told by its leader alone: of ten replicas one asks, and the sum over all is the truth.
+func TestObserver_TheLeaderAloneCountsTheBacklog(t *testing.T) {
+	t.Parallel()
+	for name, opts := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			db := pulsetest.Database(t)
+			topic := pulse.NewTopic[order]("order.created")
+			var watchers []*watcher
+			var clients []*pulse.Client
+			begun, open := pulsetest.Recorder[int]{}, make(chan struct{})
+			for range 3 {
+				w := &watcher{}
+				config := fast(db)
+				config.Observer, config.WorkerCount = w, 1
+				c := newClient(t, db, config)
+				watchers, clients = append(watchers, w), append(clients, c)
+				_, err := topic.Subscribe(t.Context(), c, func(ctx context.Context, e *pulse.Event[order]) error {
+					begun.Add(e.Data.Number)
+					if e.Data.Number == 0 {
+						return pulse.RetryAfter(errors.New("later"), time.Hour)
+					}
+					select {
+					case <-open:
+					case <-ctx.Done():
+					}
+					return nil
+				}, opts...)
+				is.NoErr(err)
+			}
+			before := time.Now()
+			for i := range 20 {
+				_, err := topic.Publish(t.Context(), clients[0], order{Number: i})
+				is.NoErr(err)
+			}
+			defer close(open)
+			// In order the first one waits for an hour, and all others wait behind it.
+			retrying, processing := 1, 3
+			if name == "ordered" {
+				processing = 0
+			}
+			begun.WaitFor(t, "the handlers", func(all []int) bool { return len(all) >= retrying+processing })
+			pulsetest.Eventually(t, "the backlog is told", func(ctx context.Context) error {
+				var all []observe.Backlog
+				for _, w := range watchers {
+					read := of[func(context.Context) ([]observe.Backlog, error)](w.Values())
+					is.Equal(len(read), 1)
+					some, err := read[0](ctx)
+					if err != nil {
+						return err
+					}
+					all = append(all, some...)
+				}
+				if len(all) != 1 {
+					return fmt.Errorf("%d clients tell of the topic", len(all))
+				}
+				b := all[0]
+				most := time.Since(before) + time.Second
+				if b.Oldest <= 0 || b.Oldest > most || b.OldestRetry <= 0 || b.OldestRetry > most {
+					return fmt.Errorf("the oldest: %v, %v", b.Oldest, b.OldestRetry)
+				}
+				b.Oldest, b.OldestRetry = 0, 0
+				// What is claimed ahead of a worker is being processed, too.
+				if b.Processing < processing || b.Pending+b.Processing != 19 {
+					return fmt.Errorf("%+v", b)
+				}
+				b.Pending, b.Processing = 0, 0
+				if want := (observe.Backlog{Group: "billing", Topic: "order.created", Retrying: retrying}); b != want {
+					return fmt.Errorf("%+v", b)
+				}
+				return nil
+			})
+		})
+	}
 }

@@ -171,7 +171,7 @@ type Backlog struct {
 	// those that a worker holds, Expired those whose worker's lease has ended, Failed those that ended with an
 	// error and are still stored.
 	Undiscovered, Pending, Retrying, Processing, Expired, Failed int
-	// Oldest is how long ago the oldest event was published that is not finished, OldestRetry how long ago the
-	// oldest delivery was made that waits for a further attempt; 0 when there is none.
+	// Oldest is how long ago the oldest event was published that is not finished, OldestRetry for how long the
+	// retry waits that waits longest; 0 when there is none.
 	Oldest, OldestRetry time.Duration
 }

@@ -32,7 +32,7 @@ func newBacklogGauges(m metric.Meter) *backlogGauges {
 		age: must(m.Float64ObservableGauge("pulse.backlog.age", metric.WithUnit("s"),
 			metric.WithDescription("Age of the oldest event that the group has not finished, 0 when there is none. Told by the topic's leader alone."))),
 		retryAge: must(m.Float64ObservableGauge("pulse.retry.age", metric.WithUnit("s"),
-			metric.WithDescription("Age of the oldest delivery that waits for a further attempt, 0 when there is none. Told by the topic's leader alone."))),
+			metric.WithDescription("How long the retry has waited that waits longest, 0 when there is none. Told by the topic's leader alone."))),
 	}
 }
 

@@ -65,6 +65,8 @@ type Engine struct {
 	intake *lifecycle.Group // what finds work: ends first
 	core   *lifecycle.Group // what keeps and settles work: ends last
 
+	unobserve func() // ends the observation of the backlog; nil without an observer
+
 	mu        sync.Mutex
 	receivers map[string]*receiver.Receiver
 	byNode    map[string]bool // topics led by a Node client, as of the last poll
@@ -128,7 +130,13 @@ func (e *Engine) Start() error {
 	if err := e.core.Start(); err != nil {
 		return err
 	}
-	return e.intake.Start()
+	if err := e.intake.Start(); err != nil {
+		return err
+	}
+	if e.Observer != nil {
+		e.unobserve = e.Observer.Backlog(e.backlog)
+	}
+	return nil
 }
 
 // Add begins to serve a subscription, as it was read.
@@ -158,6 +166,9 @@ func (e *Engine) Remove(ctx context.Context, topic string) (wait func(context.Co
 func (e *Engine) Stop(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
+	if e.unobserve != nil {
+		e.unobserve()
+	}
 	problem := e.intake.Stop(grace)
 	e.due.stop()
 	e.stamps.timer.stop()

@@ -66,6 +66,8 @@ func readOverview(raw bson.Raw) Overview {
 // Backlog is what a subscription has not finished.
 type Backlog struct {
 	Undiscovered, Pending, Retrying, Processing, Failed Count
+	// Expired are those of Processing whose lease has ended.
+	Expired Count
 	// Oldest is the publication of the oldest event that is not finished; zero when there is none.
 	Oldest time.Time
 	// OldestRetry is since when the retry waits that waits longest: when the attempt before it ended.
@@ -175,13 +177,15 @@ func (s *Store) backlogBranches(sub Overview, limit int) []backlogBranch {
 	}}}
 	behind := bson.D{{Key: "topic", Value: sub.Topic}, {Key: "sequence", Value: bson.D{{Key: "$gt", Value: sub.Cursor.Sequence}}}}
 	inOrder := bson.D{{Key: "eventSequence", Value: 1}, {Key: "eventId", Value: 1}}
+	over := bson.D{{Key: "$lt", Value: bson.A{"$lockedUntil", literal(s.Now())}}} // or it has none
 	v2Pending, v2Processing := of(delivery.StatusPending), of(delivery.StatusProcessing)
 	return []backlogBranch{
 		count(countPending, s.deliveries, v2Pending, sumIf("retries", retried), longest(retried, "$attemptCreatedAt")),
-		count(countProcessing, s.deliveries, v2Processing),
+		count(countProcessing, s.deliveries, v2Processing, sumIf("expired", over)),
 		count(countFailed, s.deliveries, of(delivery.StatusError)),
 		count(countFailed, s.deliveries, of(delivery.StatusV1Error)),
-		count(countAttempts, s.history, of(delivery.StatusV1Pending), sumIf("locked", locked), sumIf("retries", repeated), longest(repeated, "$createdAt")),
+		count(countAttempts, s.history, of(delivery.StatusV1Pending), sumIf("locked", locked), sumIf("retries", repeated), longest(repeated, "$createdAt"),
+			sumIf("expired", bson.D{{Key: "$and", Value: bson.A{locked, over}}})),
 		count(countEvents, s.events, behind),
 		oldest(s.deliveries, v2Pending, inOrder, "eventCreatedAt"),
 		oldest(s.deliveries, v2Processing, inOrder, "eventCreatedAt"),
@@ -199,7 +203,9 @@ func (b *Backlog) add(f fields, limit int) {
 	if since := f.time("oldestRetry"); !since.IsZero() && (b.OldestRetry.IsZero() || since.Before(b.OldestRetry)) {
 		b.OldestRetry = since
 	}
+	expired, _ := f.int("expired")
 	more := n > limit
+	b.Expired.add(expired, more && f.has("expired"))
 	switch first := n - retries - locked; f.str("kind") {
 	case countPending:
 		b.Pending.add(first, more)
