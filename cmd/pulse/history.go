@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/orionjs/orion-go/cmd/pulse/internal/terminal"
 	"github.com/orionjs/orion-go/cmd/pulse/internal/view"
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/admin"
 )
 
 type historyCommand struct {
@@ -46,7 +45,7 @@ func (c *historyCommand) Validate() error {
 
 // Run lists.
 func (c *historyCommand) Run() error {
-	return operate(c.Flags, func(ctx context.Context, s *session.Session) error {
+	return administer(c.Flags, func(ctx context.Context, s *session.Session, a *admin.Admin) error {
 		client, err := s.Publisher(ctx, "")
 		if err != nil {
 			return err
@@ -80,6 +79,11 @@ func (c *historyCommand) Run() error {
 		})
 		if err != nil {
 			return err
+		}
+		if out.rows == 0 {
+			if err := s.Known(ctx, a, c.Group, c.Topic); err != nil {
+				return err
+			}
 		}
 		if err := out.end("no attempt matches"); err != nil {
 			return err
@@ -128,6 +132,6 @@ func pages(want, most int, next func(limit int) (got int, more bool, err error))
 // tellMore says on standard error that a list is not complete.
 func tellMore(more bool, limit int, what string) {
 	if more {
-		fmt.Fprintf(os.Stderr, "pulse: the first %s; there are more %s: --limit 0 shows all\n", terminal.Number(limit), what)
+		tell("these are the first %s; there are more %s: --limit 0 shows all", terminal.Number(limit), what)
 	}
 }

@@ -27,7 +27,9 @@ const (
 )
 
 type cli struct {
-	History historyCommand `cmd:"" group:"Look" help:"List attempts, the newest first."`
+	Subscriptions subscriptionsCommand `cmd:"" group:"Look" help:"List the groups' subscriptions: settings, cursor, lag, backlog."`
+	Deliveries    deliveriesCommand    `cmd:"" group:"Look" help:"List deliveries, or show one with its attempts and payload."`
+	History       historyCommand       `cmd:"" group:"Look" help:"List attempts, the newest first."`
 
 	Publish publishCommand `cmd:"" group:"Change" help:"Publish events from JSON."`
 
@@ -75,7 +77,20 @@ func newParser(app *cli) *kong.Kong {
 		kong.Name("pulse"),
 		kong.Description("Tool for developing and operating services on Pulse and Echoes."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: helpWidth}),
+		kong.Help(printHelp),
 	)
+}
+
+// printHelp shows, of a command that stands for one of its own, the help of that one, which has the flags.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if node := ctx.Selected(); node != nil && node.DefaultCmd != nil {
+		whole, err := kong.Trace(ctx.Kong, append(strings.Fields(node.Path()), node.DefaultCmd.Name))
+		if err != nil {
+			return err
+		}
+		ctx = whole
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
 }
 
 // helpWidth is the longest line of a help text.

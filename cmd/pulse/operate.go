@@ -11,6 +11,7 @@ import (
 
 	"github.com/orionjs/orion-go/cmd/pulse/internal/session"
 	"github.com/orionjs/orion-go/cmd/pulse/internal/terminal"
+	"github.com/orionjs/orion-go/pulse/admin"
 )
 
 // operate runs f with the database of the flags until Ctrl-C.
@@ -28,10 +29,27 @@ func operate(flags session.Flags, f func(context.Context, *session.Session) erro
 	return err
 }
 
+// administer is operate for commands that look or act by package admin.
+func administer(flags session.Flags, f func(context.Context, *session.Session, *admin.Admin) error) error {
+	return operate(flags, func(ctx context.Context, s *session.Session) error {
+		a, err := s.Admin()
+		if err != nil {
+			return err
+		}
+		return f(ctx, s, a)
+	})
+}
+
+// tell says something to people beside what the command prints.
+func tell(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "pulse: %s\n", terminal.Clean(fmt.Sprintf(format, args...)))
+}
+
 // list prints rows: for programs as one document a line, for people as a table that fits.
 type list struct {
 	json  *json.Encoder // nil: for people
 	table *terminal.Table
+	rows  int
 }
 
 func newList(flags session.Flags, columns ...terminal.Column) *list {
@@ -51,6 +69,7 @@ func lines() *json.Encoder {
 
 // add takes a row in both forms. Documents are written at once, a table at the end.
 func (l *list) add(document any, cells ...string) error {
+	l.rows++
 	if l.json != nil {
 		return l.json.Encode(document)
 	}
@@ -63,8 +82,8 @@ func (l *list) end(none string) error {
 	if l.json != nil {
 		return nil
 	}
-	if l.table.Len() == 0 {
-		fmt.Fprintln(os.Stderr, "pulse: "+none)
+	if l.rows == 0 {
+		tell("%s", none)
 		return nil
 	}
 	columns, _ := terminal.Width(os.Stdout)

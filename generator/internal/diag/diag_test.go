@@ -30,27 +30,3 @@ func TestList_7_4_SortsAndDropsRepetitions(t *testing.T) {
 	}
 	is.Equal(got, []string{"nowhere", "a.go:9:2: see c.go:1", "a.go:10:1: second (do this)", "b.go:1:1: third"})
 }
-
-func TestNearest_7_4_FindsSlipsOnly(t *testing.T) {
-	t.Parallel()
-	words := []string{"topic", "ordered", "maxRetries", "batchSize"}
-	for word, want := range map[string]string{
-		"topik": "topic", "TOPIC": "topic", "tpoic": "topic", "orderd": "ordered",
-		"maxretries": "maxRetries", "maxRetry": "", "size": "", "order": "ordered", "": "",
-	} {
-		got, _ := diag.Nearest(word, words)
-		if got != want {
-			t.Errorf("%q: got %q, want %q", word, got, want)
-		}
-	}
-}
-
-func TestDistance_7_4_CountsEdits(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
-	is.Equal(diag.Distance("event", "event"), 0)
-	is.Equal(diag.Distance("evnt", "event"), 1)
-	is.Equal(diag.Distance("evnet", "event"), 1) // neighbours swapped
-	is.Equal(diag.Distance("", "abc"), 3)
-	is.Equal(diag.Distance("kitten", "sitting"), 3)
-}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/internal/spelling"
 )
 
 // otherKeys are the words that other systems have for a setting, without regard
@@ -51,7 +51,7 @@ func nearestKey(name string) (Key, bool) {
 	if key, ok := otherKeys[plain]; ok {
 		return key, true
 	}
-	near, ok := diag.Nearest(name, keyNames())
+	near, ok := spelling.Nearest(name, keyNames())
 	return Key(near), ok
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/internal/spelling"
 )
 
 // slip matches comments that are nearly a directive but not one for the Go
@@ -64,7 +64,7 @@ func (s *scanner) recognize(c *ast.Comment, onMethod bool) (ast.Directive, Kind)
 // resemblesTool reports whether a word is the tool's name, or was meant as it.
 func resemblesTool(word string) bool {
 	word = strings.ToLower(word)
-	return word == "echoesgen" || diag.Distance(word, tool) <= 2
+	return word == "echoesgen" || spelling.Distance(word, tool) <= 2
 }
 
 // meant returns the directive name that a word is, or nearly is.
@@ -75,7 +75,7 @@ func meant(word string) (string, bool) {
 			return name, true
 		}
 	}
-	return diag.Nearest(word, all)
+	return spelling.Nearest(word, all)
 }
 
 // reportSlips reports a comment that was meant as a directive, and lines of a

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/internal/spelling"
 )
 
 // topicName is the name of the directive that gives a type its topic:
@@ -185,7 +186,7 @@ func (s *scanner) topicSlip(c *ast.Comment) {
 		return
 	}
 	head, word, rest := m[4], m[6], strings.Fields(m[7])
-	if len(rest) > 1 || !resemblesTool(head) || diag.Distance(strings.ToLower(word), topicName) > 1 {
+	if len(rest) > 1 || !resemblesTool(head) || spelling.Distance(strings.ToLower(word), topicName) > 1 {
 		return // a sentence, or something else
 	}
 	topic := "order.created"

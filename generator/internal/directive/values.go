@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/internal/spelling"
 )
 
 func topicValue(s string) (any, *problem) {
@@ -62,7 +62,7 @@ var otherWords = map[string]string{
 func didYouMean(s string, values ...string) string {
 	meant := otherWords[strings.ToLower(s)]
 	if !slices.Contains(values, meant) {
-		near, ok := diag.Nearest(s, values)
+		near, ok := spelling.Nearest(s, values)
 		if !ok {
 			return ""
 		}

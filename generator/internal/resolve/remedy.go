@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/internal/spelling"
 )
 
 // remedies are what to do about complaints of the type checker that have to do
@@ -65,7 +65,7 @@ func (r *resolver) near(pkg, name string) (string, bool) {
 		}
 	}
 	slices.Sort(candidates)
-	near, ok := diag.Nearest(name, candidates)
+	near, ok := spelling.Nearest(name, candidates)
 	return prefix + near, ok
 }
 

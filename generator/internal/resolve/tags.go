@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/orionjs/orion-go/generator/internal/diag"
+	"github.com/orionjs/orion-go/internal/spelling"
 )
 
 // tag is what the tags of a field say.
@@ -77,7 +77,7 @@ func (r *resolver) tag(v *types.Var, text string) tag {
 				r.unsupported(v, fmt.Sprintf("the bson option %s has no effect", option), fmt.Sprintf("the tag is `echoes:%q`", option))
 			})
 		default:
-			if near, ok := diag.Nearest(option, bsonOptions); ok && near != option {
+			if near, ok := spelling.Nearest(option, bsonOptions); ok && near != option {
 				r.within("."+v.Name(), func() {
 					r.unsupported(v, fmt.Sprintf("unknown bson option %q", option), fmt.Sprintf("did you mean %s?", near))
 				})
@@ -125,7 +125,7 @@ func (r *resolver) tagKeys(v *types.Var, text string) {
 		lower := strings.ToLower(m[1])
 		for meant, most := range map[string]int{"bson": 1, "echoes": 2} {
 			// Every J of json is one replacement away from bson.
-			if m[1] != meant && lower != "json" && diag.Distance(lower, meant) <= most {
+			if m[1] != meant && lower != "json" && spelling.Distance(lower, meant) <= most {
 				r.within("."+v.Name(), func() {
 					r.unsupported(v, fmt.Sprintf("the tag %s has no effect", m[0]), fmt.Sprintf("did you mean %s%s?", meant, m[0][len(m[1]):]))
 				})

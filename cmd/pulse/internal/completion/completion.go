@@ -108,7 +108,7 @@ func childNamed(node *kong.Node, name string) *kong.Node {
 
 // find returns the flag that a word of the command line names.
 func find(node *kong.Node, word string) *kong.Flag {
-	for _, level := range node.AllFlags(true) {
+	for _, level := range levels(node) {
 		for _, flag := range level {
 			name, long := strings.CutPrefix(word, "--")
 			if long && (flag.Name == name || "no-"+flag.Name == name) || !long && flag.Short != 0 && word == "-"+string(flag.Short) {
@@ -119,9 +119,18 @@ func find(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
+// levels are the flags of a node, of those above it, and of the command that it stands for when none is named.
+func levels(node *kong.Node) [][]*kong.Flag {
+	all := node.AllFlags(true)
+	if node.DefaultCmd != nil {
+		all = append(all, node.DefaultCmd.Flags)
+	}
+	return all
+}
+
 func flags(s state, current string) []Candidate {
 	var out []Candidate
-	for _, level := range s.node.AllFlags(true) {
+	for _, level := range levels(s.node) {
 		for _, flag := range level {
 			if s.given[flag.Name] && !flag.IsCumulative() {
 				continue

@@ -30,6 +30,12 @@ type grammar struct {
 		One struct{} `cmd:""`
 		Two struct{} `cmd:""`
 	} `cmd:""`
+	List struct {
+		All struct {
+			Wide bool
+		} `cmd:"" default:"withargs"`
+		One struct{} `cmd:""`
+	} `cmd:""`
 	Dev struct {
 		Command []string `arg:"" optional:"" passthrough:""`
 	} `cmd:""`
@@ -50,11 +56,13 @@ func complete(t *testing.T, line string) []string {
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{
-		"":                                {"publish", "show", "group", "dev"},
+		"":                                {"publish", "show", "group", "list", "dev"},
 		"p":                               {"publish"},
 		"group ":                          {"one", "two"},
 		"group one ":                      nil,
 		"show ":                           {"events", "topics"},
+		"list ":                           {"all", "one"},
+		"list --w":                        {"--wide"},
 		"show t":                          {"topics"},
 		"--ver":                           {"--verbose"},
 		"publish --":                      {"--help", "--verbose", "--id", "--header", "--format", "--wait", "--no-wait"},

@@ -42,9 +42,6 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Len is the number of rows.
-func (t *Table) Len() int { return len(t.rows) }
-
 // Write writes the table into so many columns: columns that may shrink do, and where that is not enough each row
 // becomes a block of lines. With 0 nothing is cut.
 func (t *Table) Write(w io.Writer, columns int) error {

@@ -1,4 +1,5 @@
-package diag
+// Package spelling finds what somebody meant who has mistyped a word.
+package spelling
 
 import "strings"
 
