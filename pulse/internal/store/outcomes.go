@@ -90,41 +90,31 @@ func (s *Store) settleV2(ctx context.Context, settlements []Settlement, historyR
 	return s.unsettled(ctx, settlements)
 }
 
-// settleSuccesses ends all the deliveries by one updateMany. Each handler's own times are looked up in
-// two literal arrays by the delivery's ID; everything else of the attempt is in the document itself.
+// settleSuccesses ends all the deliveries by one updateMany. Each handler's own times ride along;
+// everything else of the attempt is in the document itself.
 func (s *Store) settleSuccesses(ctx context.Context, plain []Settlement, retention time.Duration) (int64, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	leases, times := make([]Lease, len(plain)), make(bson.A, len(plain))
+	leases, times := make([]Lease, len(plain)), make([]bson.D, len(plain))
 	for i, o := range plain {
-		leases[i] = o.Lease
-		times[i] = bson.D{
-			{Key: "s", Value: o.StartedAt},
-			{Key: "e", Value: o.EndedAt},
-			{Key: "d", Value: number(millis(o.EndedAt.Sub(o.StartedAt)))},
-		}
-		if retention > 0 {
-			times[i] = append(times[i].(bson.D), bson.E{Key: "x", Value: o.EndedAt.Add(retention)})
-		}
+		leases[i], times[i] = o.Lease, ownTimes(o, retention)
 	}
 	ids, tokens := split(leases)
-	entry := attemptEntry("success", "$$o.s", "$$o.e", "$$o.d")
-	of := lookup("$_id", ids, times)
 	set := bson.D{
 		{Key: "status", Value: delivery.StatusSuccess},
-		{Key: "attempts", Value: of(appended(entry))},
+		{Key: "attempts", Value: appended(attemptEntry("success", "$endedAt.s", "$endedAt.e", "$endedAt.d"))},
 		{Key: "finalAttempt", Value: "$attempt"},
-		{Key: "endedAt", Value: of("$$o.e")},
-		{Key: "updatedAt", Value: of("$$o.e")},
+		{Key: "endedAt", Value: "$endedAt.e"},
+		{Key: "updatedAt", Value: "$endedAt.e"},
 		{Key: "expiresAt", Value: "$$REMOVE"},
 	}
 	if retention > 0 {
-		set[len(set)-1].Value = of("$$o.x")
+		set[len(set)-1].Value = "$endedAt.x"
 	}
 	set = append(set, lockRemoved()...)
 	set = append(set, removed(attemptFields...)...)
 	set = append(set, removed("error", "expiredEventCount")...)
-	res, err := s.deliveries.UpdateMany(ctx, processing(ids, tokens), pipelineSet(set))
+	res, err := s.deliveries.UpdateMany(ctx, processing(ids, tokens), each("_id", ids, times, "endedAt", set))
 	if err != nil {
 		return 0, err
 	}

@@ -136,26 +136,20 @@ func (s *Store) recordV1(ctx context.Context, all []Settlement, retention time.D
 	}
 	n := int64(0)
 	if len(plain) > 0 {
-		leases, times := make([]Lease, len(plain)), make(bson.A, len(plain))
+		leases, times := make([]Lease, len(plain)), make([]bson.D, len(plain))
 		for i, o := range plain {
-			leases[i] = o.Lease
-			times[i] = bson.D{
-				{Key: "s", Value: o.StartedAt},
-				{Key: "e", Value: o.EndedAt},
-				{Key: "d", Value: number(millis(o.EndedAt.Sub(o.StartedAt)))},
-			}
+			leases[i], times[i] = o.Lease, ownTimes(o, 0)
 		}
 		ids, tokens := split(leases)
-		of := lookup("$_id", ids, times)
 		set := bson.D{
 			{Key: "status", Value: delivery.StatusV1Success},
-			{Key: "startedAt", Value: of("$$o.s")},
-			{Key: "endedAt", Value: of("$$o.e")},
-			{Key: "durationMs", Value: of("$$o.d")},
+			{Key: "startedAt", Value: "$endedAt.s"},
+			{Key: "endedAt", Value: "$endedAt.e"},
+			{Key: "durationMs", Value: "$endedAt.d"},
 		}
 		ctx, cancel := s.joined(ctx)
 		defer cancel()
-		res, err := s.history.UpdateMany(ctx, lockedV1(ids, tokens), pipelineSet(append(set, marker(false)...)))
+		res, err := s.history.UpdateMany(ctx, lockedV1(ids, tokens), each("_id", ids, times, "endedAt", append(set, marker(false)...)))
 		if err != nil {
 			return 0, err
 		}
@@ -299,7 +293,7 @@ func (s *Store) endDeliveriesV1(ctx context.Context, terminal []ended, retention
 	if len(terminal) == 0 {
 		return nil
 	}
-	ids, ends, historyIDs := make([]string, len(terminal)), make(bson.A, len(terminal)), make([]string, len(terminal))
+	ids, ends, historyIDs := make([]string, len(terminal)), make([]bson.D, len(terminal)), make([]string, len(terminal))
 	single := true // every delivery ended at its first attempt
 	for i, e := range terminal {
 		ids[i], historyIDs[i] = e.deliveryID, e.historyID
@@ -313,30 +307,33 @@ func (s *Store) endDeliveriesV1(ctx context.Context, terminal []ended, retention
 		}
 		ends[i] = end
 	}
-	expires := func(of func(any) bson.D) any {
-		if retention > 0 {
-			return of("$$o.x")
+	expiry := func(key string) mongo.Pipeline {
+		set := bson.D{{Key: "needsReconciliation", Value: "$$REMOVE"}}
+		if retention <= 0 {
+			return pipelineSet(append(set, removed("expiresAt")...))
 		}
-		return "$$REMOVE"
+		return each(key, ids, ends, "expiresAt", append(set, bson.E{Key: "expiresAt", Value: "$expiresAt.x"}))
 	}
-	ofDelivery := lookup("$_id", ids, ends)
-	failed := bson.D{{Key: "$gt", Value: bson.A{"$$o.f", nil}}}
+	failed := bson.D{{Key: "$gt", Value: bson.A{"$endedAt.f", nil}}}
 	set := bson.D{
-		{Key: "status", Value: ofDelivery(bson.D{{Key: "$cond", Value: bson.A{failed, delivery.StatusV1Error, delivery.StatusV1Success}}})},
-		{Key: "finalAttempt", Value: ofDelivery("$$o.n")},
-		{Key: "error", Value: ofDelivery(bson.D{{Key: "$cond", Value: bson.A{failed, "$$o.f", "$$REMOVE"}}})},
-		{Key: "endedAt", Value: ofDelivery("$$o.e")},
-		{Key: "updatedAt", Value: ofDelivery("$$o.e")},
+		{Key: "status", Value: bson.D{{Key: "$cond", Value: bson.A{failed, delivery.StatusV1Error, delivery.StatusV1Success}}}},
+		{Key: "finalAttempt", Value: "$endedAt.n"},
+		{Key: "error", Value: bson.D{{Key: "$cond", Value: bson.A{failed, "$endedAt.f", "$$REMOVE"}}}},
+		{Key: "endedAt", Value: "$endedAt.e"},
+		{Key: "updatedAt", Value: "$endedAt.e"},
 	}
 	if marked {
 		set = append(set, marker(true)...)
 	} else {
-		set = append(set, bson.E{Key: "needsReconciliation", Value: "$$REMOVE"}, bson.E{Key: "expiresAt", Value: expires(ofDelivery)})
+		set = append(set, removed("needsReconciliation", "expiresAt")...)
+		if retention > 0 {
+			set[len(set)-1].Value = "$endedAt.x"
+		}
 	}
 	ctx, cancel := s.joined(ctx)
 	defer cancel()
 	if _, err := s.deliveries.UpdateMany(ctx,
-		bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: delivery.StatusV1Pending}}, pipelineSet(set)); err != nil {
+		bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: delivery.StatusV1Pending}}, each("_id", ids, ends, "endedAt", set)); err != nil {
 		return err
 	}
 	// The attempts may expire before their delivery does, never after: while the delivery stands it says
@@ -346,10 +343,7 @@ func (s *Store) endDeliveriesV1(ctx context.Context, terminal []ended, retention
 		if single {
 			filter = bson.D{{Key: "_id", Value: in(historyIDs)}}
 		}
-		ofAttempt := lookup("$deliveryId", ids, ends)
-		if _, err := s.history.UpdateMany(ctx, filter, pipelineSet(bson.D{
-			{Key: "expiresAt", Value: expires(ofAttempt)}, {Key: "needsReconciliation", Value: "$$REMOVE"},
-		})); err != nil {
+		if _, err := s.history.UpdateMany(ctx, filter, expiry("deliveryId")); err != nil {
 			return err
 		}
 	}
@@ -363,7 +357,7 @@ func (s *Store) endDeliveriesV1(ctx context.Context, terminal []ended, retention
 	}
 	_, err := s.deliveries.UpdateMany(ctx,
 		bson.D{{Key: "_id", Value: in(ids)}, {Key: "status", Value: in([]string{delivery.StatusV1Success, delivery.StatusV1Error})}},
-		pipelineSet(bson.D{{Key: "expiresAt", Value: expires(ofDelivery)}, {Key: "needsReconciliation", Value: "$$REMOVE"}}))
+		expiry("_id"))
 	return err
 }
 
@@ -375,17 +369,4 @@ func (s *Store) unmark(ctx context.Context, coll *mongo.Collection, filter bson.
 		append(filter, bson.E{Key: "needsReconciliation", Value: true}),
 		bson.D{{Key: "$unset", Value: bson.D{{Key: "needsReconciliation", Value: ""}}}})
 	return err
-}
-
-// lookup returns a function that evaluates an expression with $$o set to the value whose key equals the
-// document's field: each document of one updateMany gets values of its own.
-func lookup(field string, keys []string, values bson.A) func(expression any) bson.D {
-	mine := bson.D{{Key: "$arrayElemAt", Value: bson.A{
-		literal(values), bson.D{{Key: "$indexOfArray", Value: bson.A{literal(keys), field}}},
-	}}}
-	return func(expression any) bson.D {
-		return bson.D{{Key: "$let", Value: bson.D{
-			{Key: "vars", Value: bson.D{{Key: "o", Value: mine}}}, {Key: "in", Value: expression},
-		}}}
-	}
 }
