@@ -15,6 +15,7 @@ import (
 // into a document and its payloads into memory, whatever batchSize says (spec 3.3).
 const (
 	pageEvents    = 1000
+	pageOfBatches = 5000
 	maxPageEvents = 200_000
 	maxBatchBytes = 16 << 20
 	maxIDBytes    = 8 << 20
@@ -165,11 +166,17 @@ func (l *Leader) resync(ctx context.Context, t *term) error {
 	return nil
 }
 
+// pageLimit is how many events one look reads. Those of single deliveries are as many documents to be stored in
+// one transaction, which should be short; batches are few.
 func pageLimit(size int) int {
-	if size > pageEvents {
+	page := pageEvents
+	if size > 1 {
+		page = pageOfBatches
+	}
+	if size > page {
 		return min(size, maxPageEvents)
 	}
-	return pageEvents / size * size
+	return page / size * size
 }
 
 // cut makes deliveries of the page and returns them with the position of the last event that is dealt

@@ -199,7 +199,7 @@ func (s *Store) eventKeys(ctx context.Context, filter bson.D, after Position, li
 			{{Key: "$sort", Value: bySequence(1)}},
 			{{Key: "$limit", Value: limit}},
 			{{Key: "$project", Value: append(projection, size)}},
-		})
+		}, options.Aggregate().SetBatchSize(int32(limit)))
 	} else {
 		cursor, err = s.events.Find(ctx, filter, options.Find().
 			SetSort(bySequence(1)).SetLimit(int64(limit)).SetProjection(projection).SetBatchSize(int32(limit)))
