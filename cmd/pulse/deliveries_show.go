@@ -33,7 +33,7 @@ func writeDelivery(d admin.DeliveryDetail, noPayload bool, now time.Time) {
 	}
 	expires := terminal.Both(d.ExpiresAt, now)
 	if expires == "" && !d.EndedAt.IsZero() {
-		expires = "never"
+		expires = "for ever"
 	}
 	terminal.Fields(os.Stdout,
 		[2]string{"delivery", terminal.Clean(d.ID)}, [2]string{"group", terminal.Clean(d.Group)}, [2]string{"topic", terminal.Clean(d.Topic)},
@@ -42,7 +42,7 @@ func writeDelivery(d admin.DeliveryDetail, noPayload bool, now time.Time) {
 		[2]string{"event published", terminal.Both(d.EventCreatedAt, now)}, [2]string{"created", terminal.Both(d.CreatedAt, now)},
 		[2]string{"due", terminal.Both(d.NextAttemptAt, now)}, [2]string{"started", terminal.Both(d.StartedAt, now)},
 		[2]string{"lease until", terminal.Both(d.LockedUntil, now)}, [2]string{"worker", worker},
-		[2]string{"ended", terminal.Both(d.EndedAt, now)}, [2]string{"deleted", expires}, [2]string{"half done", halfDone})
+		[2]string{"ended", terminal.Both(d.EndedAt, now)}, [2]string{"kept until", expires}, [2]string{"half done", halfDone})
 	if d.ExpiredEvents > 0 {
 		fmt.Printf("%s had been deleted before the handler ran\n", terminal.Plural(d.ExpiredEvents, "event"))
 	}
@@ -90,7 +90,7 @@ func writeEventDetail(e admin.Event, noPayload bool, now time.Time) {
 	}
 	fmt.Printf("\nEvent %s\n", terminal.Clean(e.ID))
 	terminal.Fields(os.Stdout, [2]string{"  published", terminal.Both(e.CreatedAt, now)}, [2]string{"  by", terminal.Clean(e.Publisher)},
-		[2]string{"  deleted", terminal.Both(e.ExpiresAt, now)})
+		[2]string{"  kept until", terminal.Both(e.ExpiresAt, now)})
 	for _, key := range slices.Sorted(maps.Keys(e.Headers)) {
 		fmt.Printf("  header %s: %s\n", terminal.Clean(key), terminal.Clean(e.Headers[key]))
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -56,7 +55,7 @@ func (f *Flags) Validate() error {
 func (f *Flags) config() pulse.Config {
 	return pulse.Config{
 		ConsumerGroup: AppName, Database: f.Database, CollectionPrefix: f.Prefix,
-		ManualStart: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		ManualStart: true, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
