@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,11 +26,14 @@ type StateError struct {
 }
 
 func (e *StateError) Error() string {
+	if slices.Contains(e.Want, e.Is) {
+		return fmt.Sprintf("pulse/admin: delivery %s has changed since it was read, and is %s now: nothing was changed; look at it again", e.Delivery, e.Is)
+	}
 	want := make([]string, len(e.Want))
 	for i, s := range e.Want {
 		want[i] = string(s)
 	}
-	return fmt.Sprintf("pulse/admin: delivery %s is %s, and would have to be %s: nothing was changed; look at it again", e.Delivery, e.Is, strings.Join(want, " or "))
+	return fmt.Sprintf("pulse/admin: delivery %s is %s, and would have to be %s: nothing was changed", e.Delivery, e.Is, strings.Join(want, " or "))
 }
 
 // ExpiredError says that none of a delivery's events is stored any more, so that a handler would get nothing. Nothing

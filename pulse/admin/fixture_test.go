@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.uber.org/goleak"
 
@@ -32,6 +33,9 @@ var orders = pulse.NewTopic[order]("order.created")
 
 const group = "billing"
 
+// operator does what tests change.
+var operator = admin.By{Name: "ada", Reason: "test"}
+
 var errPlanned = errors.New("planned")
 
 // kind is one way to subscribe; each test of deliveries runs with all.
@@ -45,6 +49,7 @@ var (
 	version1 = kind{name: "version 1", opts: []pulse.SubscribeOption{pulse.Unordered()}}
 	version2 = kind{name: "version 2", opts: []pulse.SubscribeOption{pulse.Unordered(), pulse.ExecutionVersion(2)}}
 	batches  = kind{name: "batches", size: 2}
+	ordered  = kind{name: "ordered"}
 )
 
 // each runs a test for each of the kinds, in parallel, in a database of its own.
@@ -236,4 +241,26 @@ func awaitFailed(t *testing.T, a *admin.Admin, n int) {
 		}
 		return err
 	})
+}
+
+// awaitState waits until a delivery is in a state, and returns it.
+func awaitState(t *testing.T, a *admin.Admin, id string, want admin.State) admin.DeliveryDetail {
+	t.Helper()
+	var d admin.DeliveryDetail
+	pulsetest.Eventually(t, fmt.Sprintf("delivery %s is %s", id, want), func(ctx context.Context) error {
+		var err error
+		if d, err = a.Delivery(ctx, id); err == nil && d.State != want {
+			err = fmt.Errorf("it is %s", d.State)
+		}
+		return err
+	})
+	return d
+}
+
+// set changes a document by hand.
+func set(t *testing.T, coll *mongo.Collection, id any, fields bson.D) {
+	t.Helper()
+	res, err := coll.UpdateByID(t.Context(), id, bson.D{{Key: "$set", Value: fields}})
+	is.New(t).NoErr(err)
+	is.New(t).Equal(res.MatchedCount, int64(1))
 }

@@ -19,6 +19,9 @@ const (
 	// CodeHandlerTimeout is of a handler that failed after its time was up.
 	CodeHandlerTimeout = "handler_timeout"
 
+	// CodeOperatorCancelled is of a delivery that an operator has ended (spec 9.2).
+	CodeOperatorCancelled = "cancelled_by_operator"
+
 	// CodeAlreadyTerminal is of a version 1 attempt whose delivery had ended without it.
 	CodeAlreadyTerminal = "delivery_already_terminal"
 )
@@ -61,6 +64,19 @@ func WorkerLost() *Failure {
 		Message: "the worker's lease expired before it stored an outcome: its process was stopped, cut off from MongoDB, or frozen for longer than the lease",
 	}
 }
+
+// OperatorCancelled is the failure of a delivery that an operator has ended.
+func OperatorCancelled(by, reason string) *Failure {
+	message := "cancelled by " + by
+	if reason != "" {
+		message += ": " + reason
+	}
+	return &Failure{Code: CodeOperatorCancelled, Name: "Cancelled", Message: cut(message, maxMessage)}
+}
+
+// TakenAway tells whether an attempt with that failure was ended by another than its worker: what the worker makes of
+// it comes too late.
+func TakenAway(code string) bool { return code == CodeWorkerLost || code == CodeOperatorCancelled }
 
 // AlreadyTerminal is the failure of an attempt whose delivery had ended, or was gone, before it ran.
 func AlreadyTerminal() *Failure {

@@ -141,6 +141,7 @@ func (e *Engine) Start() error {
 
 // Add begins to serve a subscription, as it was read.
 func (e *Engine) Add(r *receiver.Receiver, sub store.Subscription) {
+	r.SetPaused(sub.Paused != nil)
 	e.mu.Lock()
 	e.receivers[r.Topic] = r
 	e.mu.Unlock()

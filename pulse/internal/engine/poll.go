@@ -90,6 +90,7 @@ func (e *Engine) pollSubscriptions(ctx context.Context, topics []string) error {
 			continue
 		}
 		e.adopt(r, sub)
+		e.takePause(r, sub)
 		e.mu.Lock()
 		e.byNode[sub.Topic] = sub.LedByNode && sub.LeaderUntil.After(e.Store.Now())
 		e.mu.Unlock()
@@ -130,6 +131,21 @@ func (e *Engine) adopt(r *receiver.Receiver, sub store.Subscription) {
 	r.Adopt(adopted)
 	e.Logger.Info("pulse: adopted the stored settings of a higher configVersion", "group", e.Group, "topic", r.Topic,
 		"from", inForce.ConfigVersion, "to", adopted.ConfigVersion, "changed", sub.Settings.Differences(inForce))
+}
+
+// takePause takes over whether an operator has paused the subscription (spec 9.2). Leading goes on: events become
+// deliveries, which wait.
+func (e *Engine) takePause(r *receiver.Receiver, sub store.Subscription) {
+	paused := sub.Paused != nil
+	switch {
+	case !r.SetPaused(paused):
+	case paused:
+		e.pool.Pause(r.Topic)
+		e.Logger.Warn("pulse: the subscription was paused; deliveries wait until it is resumed", "group", e.Group, "topic", r.Topic, "by", sub.Paused.Name, "reason", sub.Paused.Reason)
+	default:
+		e.pool.Resume(r.Topic)
+		e.Logger.Info("pulse: the subscription was resumed", "group", e.Group, "topic", r.Topic)
+	}
 }
 
 // lookForDue wakes the lanes that do not know that they have work, now or when it is due.

@@ -138,7 +138,7 @@ func (m *Maintainer) reap(ctx context.Context, format store.Format, of []*receiv
 	reaped := 0
 	var problems error
 	for _, e := range expired {
-		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, receivers[e.Topic].Policy())
+		verdict, delay := delivery.Decide(e.Attempt, delivery.Outcome{Failure: delivery.WorkerLost(), Permanent: e.Granted}, receivers[e.Topic].Policy())
 		done, err := m.Store.Reap(ctx, e, verdict, delay, m.HistoryRetention)
 		if ctx.Err() != nil {
 			return false, err

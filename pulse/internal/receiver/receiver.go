@@ -42,6 +42,7 @@ type Receiver struct {
 	Handle func(ctx context.Context, call Call) error
 
 	settings atomic.Pointer[store.Settings]
+	paused   atomic.Bool
 }
 
 // Settings returns the durable settings in force.
@@ -56,6 +57,12 @@ func (r *Receiver) Policy() delivery.Policy {
 
 // Adopt makes s the settings in force.
 func (r *Receiver) Adopt(s store.Settings) { r.settings.Store(&s) }
+
+// Paused tells whether an operator has paused the subscription, as of the last poll.
+func (r *Receiver) Paused() bool { return r.paused.Load() }
+
+// SetPaused takes over whether the subscription is paused, and tells whether that is news.
+func (r *Receiver) SetPaused(paused bool) (news bool) { return r.paused.Swap(paused) != paused }
 
 // Most is how many invocations may run at once in a client with so many workers, which is a bound of its own, by
 // the settings in force.

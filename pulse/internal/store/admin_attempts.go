@@ -109,7 +109,7 @@ func (s *Store) addAttempts(ctx context.Context, records []Record) error {
 		}
 		attempt, _ := f.int("attempt")
 		r.NextAttemptAt, r.StartedAt, r.LockedUntil = f.time("nextAttemptAt"), f.time("startedAt"), f.time("lockedUntil")
-		r.Locked, r.LockOwner = f.has("lockToken"), f.str("lockOwner")
+		r.Locked, r.LockOwner, r.lockToken = f.has("lockToken"), f.str("lockOwner"), f.str("lockToken")
 		r.Attempt = attempt - 1
 		if r.Locked {
 			r.Attempt = attempt

@@ -35,8 +35,9 @@ type Record struct {
 	// Grants are the further attempts that an operator has granted, the last ten.
 	Grants []Grant
 	// HalfDone tells that a step of version 1 is not complete.
-	HalfDone bool
-	fields   fields
+	HalfDone  bool
+	lockToken string // of the attempt that is pending in version 1
+	fields    fields
 }
 
 // RecordKey is a delivery's place among all: by its event's place in the order, newest first, then the group.

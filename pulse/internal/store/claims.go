@@ -22,6 +22,8 @@ type Candidate struct {
 	DeliveryID, AttemptID string
 	// Attempts counts the claims so far.
 	Attempts int
+	// Granted tells that an operator has granted this attempt to a delivery that had ended: it is the last one.
+	Granted  bool
 	EventIDs []string
 }
 

@@ -16,6 +16,8 @@ type Expired struct {
 	ID, Topic string
 	Attempt   int
 	Format    Format
+	// Granted tells that the attempt was granted by an operator, and is the last one.
+	Granted bool
 	// Owner is whose lease it was, in version 1.
 	Owner string
 	fence bson.D
@@ -61,14 +63,14 @@ func (s *Store) inProcessing(ctx context.Context, group string, topics []string,
 			{Key: "topic", Value: in(topics)},
 		},
 		options.Find().SetSort(bson.D{{Key: "lockedUntil", Value: 1}}).SetLimit(int64(limit)).SetProjection(bson.D{
-			{Key: "topic", Value: 1}, {Key: "attempt", Value: 1}, {Key: "lockToken", Value: 1}, {Key: "lockedUntil", Value: 1},
+			{Key: "topic", Value: 1}, {Key: "attempt", Value: 1}, {Key: "lockToken", Value: 1}, {Key: "lockedUntil", Value: 1}, {Key: "grants.attempt", Value: 1},
 		}))
 	return readAll(ctx, cursor, err, readExpired)
 }
 
 func readExpired(raw bson.Raw) Expired {
 	f := parse(raw)
-	e := Expired{ID: f.str("_id"), Topic: f.str("topic"), Format: V2}
+	e := Expired{ID: f.str("_id"), Topic: f.str("topic"), Format: V2, Granted: f.has("grants")}
 	e.Attempt, _ = f.int("attempt")
 	e.fence = expiredFence(f, delivery.StatusProcessing)
 	return e

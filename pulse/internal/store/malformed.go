@@ -37,7 +37,7 @@ func (m *Malformed) Err() error {
 // readPending reads a pending delivery: as a candidate, or as a malformed one.
 func readPending(raw bson.Raw) (Candidate, *Malformed) {
 	f := parse(raw)
-	c := Candidate{Format: V2, ID: f.str("_id"), AttemptID: f.str("attemptId"), EventIDs: eventIDs(f)}
+	c := Candidate{Format: V2, ID: f.str("_id"), AttemptID: f.str("attemptId"), EventIDs: eventIDs(f), Granted: f.has("grants")}
 	m := &Malformed{ID: c.ID, Topic: f.str("topic")}
 	lacks := func(field string) { m.Lacks = append(m.Lacks, field) }
 	if c.ID == "" {
@@ -74,6 +74,7 @@ var pendingProjection = bson.D{
 	{Key: "nextAttemptAt", Value: 1},
 	{Key: "eventId", Value: 1},
 	{Key: "eventIds", Value: 1},
+	{Key: "grants.attempt", Value: 1},
 }
 
 // Undated reads up to limit pending deliveries of the topics that say nowhere when they are due. Looking

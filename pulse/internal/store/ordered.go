@@ -133,7 +133,7 @@ func (s *Store) Heads(ctx context.Context, group, topic string, limit int) ([]He
 		h.ID, h.Attempts = f.str("_id"), attempt-1
 		h.Broken = h.ID == ""
 		h.Due, h.LockedUntil = f.time("nextAttemptAt"), f.time("lockedUntil")
-		h.Locked, h.Started = f.has("lockToken"), f.has("startedAt")
+		h.Locked, h.Started, h.Granted = f.has("lockToken"), f.has("startedAt"), f.has("granted")
 		h.expired = readExpiredV1(raw)
 		return struct{}{}
 	})

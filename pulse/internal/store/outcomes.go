@@ -253,7 +253,8 @@ func failureDocument(f *delivery.Failure) bson.D {
 }
 
 // unsettled returns the IDs of the settlements that are not among their delivery's recorded attempts.
-// An attempt that the reaper recorded for a lost worker has our token as well, and is a loss.
+// An attempt that the reaper recorded for a lost worker, or that an operator has cancelled, has our token as well,
+// and is a loss.
 func (s *Store) unsettled(ctx context.Context, settlements []Settlement) ([]string, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
@@ -276,7 +277,7 @@ func (s *Store) unsettled(ctx context.Context, settlements []Settlement) ([]stri
 			}
 			e := parse(entry)
 			failure, _ := e["error"].DocumentOK()
-			if parse(failure).str("code") != delivery.CodeWorkerLost {
+			if !delivery.TakenAway(parse(failure).str("code")) {
 				stored[recorded{f.str("_id"), e.str("lockToken")}] = true
 			}
 		}

@@ -27,7 +27,7 @@ func (s *Store) candidatesV1(ctx context.Context, group, topic string, limit int
 			{Key: "lockToken", Value: nil},
 		},
 		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{
-			{Key: "deliveryId", Value: 1}, {Key: "eventId", Value: 1}, {Key: "attempt", Value: 1},
+			{Key: "deliveryId", Value: 1}, {Key: "eventId", Value: 1}, {Key: "attempt", Value: 1}, {Key: "granted.at", Value: 1},
 		}))
 	all, err := readAll(ctx, cursor, err, readCandidateV1)
 	if err != nil {
@@ -47,7 +47,7 @@ func readCandidateV1(raw bson.Raw) Candidate {
 	attempt, _ := f.int("attempt")
 	return Candidate{
 		Format: V1, ID: f.str("_id"), DeliveryID: f.str("deliveryId"),
-		Attempts: attempt - 1, EventIDs: eventIDs(f),
+		Attempts: attempt - 1, EventIDs: eventIDs(f), Granted: f.has("granted"),
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *Store) sortOutV1(ctx context.Context, all []Settlement) (mine, stored [
 		f, ok := found[o.ID]
 		failure, _ := f["error"].DocumentOK()
 		switch {
-		case !ok, f.str("lockToken") != o.Token, parse(failure).str("code") == delivery.CodeWorkerLost:
+		case !ok, f.str("lockToken") != o.Token, delivery.TakenAway(parse(failure).str("code")):
 			gone = append(gone, o.ID)
 		case f.str("status") == delivery.StatusV1Pending:
 			mine = append(mine, o)

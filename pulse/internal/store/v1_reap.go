@@ -39,20 +39,28 @@ func readExpiredV1(raw bson.Raw) Expired {
 	a := readAttemptV1(raw)
 	e := Expired{ID: a.deliveryID, Topic: a.topic, Attempt: a.attempt, Format: V1, v1: a.ended}
 	f := parse(raw)
+	e.Granted = f.has("granted")
 	e.Owner, e.fence = f.str("lockOwner"), expiredFence(f, delivery.StatusV1Pending)
 	return e
 }
 
 // reapV1 ends an expired attempt as worker_lost, with what follows.
 func (s *Store) reapV1(ctx context.Context, e Expired, verdict delivery.Verdict, delay, retention time.Duration) (bool, error) {
-	o := Settlement{EndedAt: s.Now(), Failure: delivery.WorkerLost()}
 	next := e.v1
-	next.verdict, next.delay, next.endedAt, next.failure = verdict, delay, o.EndedAt, failureDocument(o.Failure)
+	next.verdict, next.delay = verdict, delay
+	return s.endV1(ctx, e.fence, next, delivery.WorkerLost(), retention)
+}
+
+// endV1 ends an attempt that is not the caller's with a failure, and does what follows, if the attempt is still as the
+// fence says.
+func (s *Store) endV1(ctx context.Context, fence bson.D, next ended, failure *delivery.Failure, retention time.Duration) (bool, error) {
+	o := Settlement{EndedAt: s.Now(), Failure: failure}
+	next.endedAt, next.failure = o.EndedAt, failureDocument(o.Failure)
 	reaped := false
 	reap := func(ctx context.Context) error {
 		ctx, cancel := s.joined(ctx)
 		defer cancel()
-		res, err := s.history.UpdateOne(ctx, e.fence, pipelineSet(failedV1(o, !s.transactions)))
+		res, err := s.history.UpdateOne(ctx, fence, pipelineSet(failedV1(o, !s.transactions)))
 		if err != nil {
 			return err
 		}

@@ -129,6 +129,10 @@ func (s *Store) RepairDeliveries(ctx context.Context, ids []string, retention ti
 
 // followUp returns what must follow the attempts of a pending delivery; more is false when nothing must.
 func (s *Store) followUp(d fields, attempts []attemptV1, decide Decide) (e ended, more bool) {
+	granted := d.has("grants")
+	if granted {
+		attempts = attempts[max(0, len(attempts)-1):] // those before belong to an end that an operator has taken back
+	}
 	for _, a := range attempts {
 		if a.status == delivery.StatusV1Success {
 			a.verdict = delivery.Succeeded
@@ -145,6 +149,10 @@ func (s *Store) followUp(d fields, attempts []attemptV1, decide Decide) (e ended
 	last := attempts[len(attempts)-1]
 	if last.status != delivery.StatusV1Error {
 		return ended{}, false
+	}
+	if granted { // one attempt and no other
+		last.verdict = delivery.Failed
+		return last.ended, true
 	}
 	last.verdict, last.delay = decide(last.topic, last.attempt, last.code)
 	return last.ended, true

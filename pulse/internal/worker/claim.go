@@ -11,7 +11,6 @@ import (
 
 	"github.com/orionjs/orion-go/pulse/internal/backoff"
 	"github.com/orionjs/orion-go/pulse/internal/clock"
-	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
@@ -124,7 +123,7 @@ func (p *Pool) claimLane(ctx context.Context, l *lane) (progress bool, err error
 func (p *Pool) claimSource(ctx context.Context, l *lane, src *source) (progress bool, err error) {
 	p.mu.Lock()
 	ahead, share := p.ahead(l), p.share(l)
-	look := src.ready && len(src.candidates) == 0 && (ahead > 0 || share == 0) && l.allowance() > 0 && !l.removed
+	look := src.ready && len(src.candidates) == 0 && (ahead > 0 || share == 0) && l.allowance() > 0 && !l.resting()
 	if look {
 		src.ready = false // whoever wakes the lane from now on saw something that the look may miss
 	}
@@ -202,7 +201,7 @@ func (p *Pool) countNeedy(l *lane, src *source) {
 	src.needy = 0
 	share, policy := p.share(l), l.receiver.Policy()
 	for _, c := range src.candidates {
-		if share == 0 || !delivery.MayClaimAhead(c.Attempts, policy) {
+		if share == 0 || !mayClaimAhead(c, policy) {
 			src.needy++
 		}
 	}
@@ -214,14 +213,14 @@ func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ahead, slots, policy := p.ahead(l), l.reserved, l.receiver.Policy()
-	if l.removed {
+	if l.resting() {
 		ahead, slots, src.candidates = 0, 0, nil
 	}
 	var picked []store.Candidate
 	rest := src.candidates[:0:0]
 	for _, c := range src.candidates {
 		switch {
-		case ahead > 0 && delivery.MayClaimAhead(c.Attempts, policy):
+		case ahead > 0 && mayClaimAhead(c, policy):
 			ahead--
 			picked = append(picked, c)
 		case slots > 0:
@@ -312,13 +311,13 @@ func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Cand
 	defer p.mu.Unlock()
 	// Reading the events may have taken longer than the leases last: what was lost meanwhile must not start.
 	tasks = slices.DeleteFunc(tasks, p.loseOverdue)
-	if err != nil || l.removed || p.closing {
+	if err != nil || l.resting() || p.closing {
 		p.handBack(tasks)
 	} else {
 		// What may not wait comes first: at most as many as slots were reserved when they were picked.
 		policy := l.receiver.Policy()
 		slices.SortStableFunc(tasks, func(a, b *task) int {
-			return boolInt(delivery.MayClaimAhead(a.Attempts, policy)) - boolInt(delivery.MayClaimAhead(b.Attempts, policy))
+			return boolInt(mayClaimAhead(a.Candidate, policy)) - boolInt(mayClaimAhead(b.Candidate, policy))
 		})
 		n := min(l.reserved, len(tasks))
 		p.slots -= n

@@ -134,6 +134,7 @@ func protect(ctx context.Context, r *receiver.Receiver, call receiver.Call) (err
 // conclude hands the outcome to the settler and frees the slot.
 func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out delivery.Outcome) {
 	policy := t.lane.receiver.Policy()
+	out.Permanent = out.Permanent || t.Granted // one more attempt and no other (spec 9.2)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t.lane.pace.observe(took)

@@ -53,7 +53,9 @@ func (l *lane) ready() bool { return l.sources[store.V1].ready || l.sources[stor
 func (l *lane) needy() int { return l.sources[store.V1].needy + l.sources[store.V2].needy }
 
 // busy tells whether the lane has work or may have.
-func (l *lane) busy() bool { return l.ready() || l.needy() > 0 || len(l.buffer) > 0 }
+func (l *lane) busy() bool {
+	return !l.receiver.Paused() && (l.ready() || l.needy() > 0 || len(l.buffer) > 0)
+}
 
 // inOrder tells whether the lane's version 1 deliveries run in order. A subscription that was ordered and
 // is no longer keeps its order until the lease is given up.
@@ -158,7 +160,7 @@ func (p *Pool) Quiet() map[store.Format][]string {
 	quiet := map[store.Format][]string{}
 	for _, l := range p.lanes {
 		for format, src := range l.sources {
-			if l.quiet(src) {
+			if l.quiet(src) && !l.receiver.Paused() {
 				quiet[format] = append(quiet[format], l.receiver.Topic)
 			}
 		}

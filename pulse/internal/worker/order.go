@@ -72,7 +72,7 @@ func (p *Pool) claimInOrder(ctx context.Context, l *lane, src *source) (progress
 	}
 	p.mu.Lock()
 	src.candidates = nil // of a time before the order
-	mayClaim := (src.ready || len(l.order.heads) > 0) && !l.removed && !l.order.blocked &&
+	mayClaim := (src.ready || len(l.order.heads) > 0) && !l.resting() && !l.order.blocked &&
 		len(l.buffer) == 0 && l.running == 0 && !l.order.wait.After(p.Store.Now())
 	src.needy = boolInt(mayClaim)
 	if mayClaim && l.reserved == 0 {
@@ -174,7 +174,7 @@ func (p *Pool) mendOrder(ctx context.Context, l *lane, heads []store.Head) (read
 		return false, err
 	}
 	for i := len(locked) - 1; i >= 0; i-- {
-		verdict, delay := delivery.Decide(locked[i].Attempts+1, delivery.Outcome{Failure: delivery.WorkerLost()}, policy)
+		verdict, delay := delivery.Decide(locked[i].Attempts+1, delivery.Outcome{Failure: delivery.WorkerLost(), Permanent: locked[i].Granted}, policy)
 		recovered, err := p.Store.Recover(ctx, locked[i], verdict, delay, p.HistoryRetention)
 		if err != nil {
 			return false, err
@@ -247,7 +247,7 @@ func (p *Pool) window(l *lane) int {
 	n, now := 0, p.Store.Now()
 	for n < len(l.order.heads) && n < most {
 		h := l.order.heads[n]
-		if !delivery.MayClaimAhead(h.Attempts, policy) || !h.At.After(l.order.lost) || h.Due.After(now) {
+		if !mayClaimAhead(h.Candidate, policy) || !h.At.After(l.order.lost) || h.Due.After(now) {
 			break
 		}
 		n++
@@ -285,7 +285,7 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil || n < len(window) || l.removed || p.closing || l.order.token == "" {
+	if err != nil || n < len(window) || l.resting() || p.closing || l.order.token == "" {
 		// Whatever was claimed goes back; the fence lets what was not claimed be. Of tasks that were lost
 		// already nothing goes back, and nothing else would end the wait for it.
 		l.order.forgetHeads()
@@ -338,7 +338,7 @@ func (p *Pool) concludeInOrder(t *task, s store.Settlement) {
 		p.handBack(l.buffer)
 		l.buffer = nil
 	}
-	if len(l.buffer) == 0 || clock.Since(l.order.flushed) >= flushInterval || p.closing || l.removed {
+	if len(l.buffer) == 0 || clock.Since(l.order.flushed) >= flushInterval || p.closing || l.resting() {
 		p.flushOrder(l)
 	} else if l.order.flusher == nil {
 		l.order.flusher = clock.AfterFunc(flushInterval-clock.Since(l.order.flushed), func() {

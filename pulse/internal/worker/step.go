@@ -44,7 +44,7 @@ func (h loadedHead) into(t *task) { t.events, t.loaded, t.over = h.events, h.loa
 func (p *Pool) loadSteps(ctx context.Context, l *lane) error {
 	p.mu.Lock()
 	var heads []store.Head
-	if l.order.token != "" && !l.removed && !p.closing && l.order.stepping(l) && len(l.order.steps.loaded) < stepReady {
+	if l.order.token != "" && !l.resting() && !p.closing && l.order.stepping(l) && len(l.order.steps.loaded) < stepReady {
 		for _, h := range l.order.heads {
 			if _, known := l.order.steps.loaded[h.DeliveryID]; !known && len(heads) < stepLoad {
 				heads = append(heads, h)
@@ -87,7 +87,7 @@ func (o *order) forgetHeads() { o.heads, o.steps.loaded = nil, nil }
 // nextStep takes the next head if the order can step to it now, and makes its task; p.mu is held.
 func (p *Pool) nextStep(l *lane) (*task, *store.Head) {
 	o := &l.order
-	if p.closing || l.removed || len(l.buffer) > 0 || len(o.done) > 0 || len(o.heads) == 0 ||
+	if p.closing || l.resting() || len(l.buffer) > 0 || len(o.done) > 0 || len(o.heads) == 0 ||
 		o.token == "" || clock.Until(o.deadline) <= p.Lease/4 || !o.stepping(l) || l.allowance() == 0 || p.othersWait(l) {
 		return nil, nil
 	}
@@ -163,7 +163,7 @@ func (s *settler) writeStep(ctx context.Context, e settled) (stored bool, err er
 		p.forget([]*task{next}) // another client took it, it has ended, or an earlier try has claimed it unanswered
 		p.doubts = append(p.doubts, doubt{lane: l, format: store.V1, leases: []store.Lease{next.leaseRef()}, until: clock.Now().Add(p.Lease)})
 		o.forgetHeads()
-	case !stored, l.removed, p.closing, o.token == "", next.lost:
+	case !stored, l.resting(), p.closing, o.token == "", next.lost:
 		p.handBack([]*task{next})
 		o.forgetHeads()
 	default:
