@@ -230,7 +230,7 @@ _PROGRAM() {
         [[ $help == $line ]] && help=
         found+=("${value//:/\\:}${help:+:$help}")
     done < <(${words[1]} __complete -- ${(@)words[2,CURRENT]} 2>/dev/null)
-    _describe -o PROGRAM found
+    _describe PROGRAM found
 }
 if (( $+functions[compdef] )); then compdef _PROGRAM PROGRAM; fi
 `
