@@ -31,13 +31,17 @@ func writeDelivery(d admin.DeliveryDetail, noPayload bool, now time.Time) {
 	if d.HalfDone {
 		halfDone = "a step of it is not complete: a client of the group completes it"
 	}
+	failure := ""
+	if d.Error != nil { // not always that of the last attempt: no attempt cancels
+		failure = terminal.Clean(d.Error.Code + ": " + d.Error.Message)
+	}
 	expires := terminal.Both(d.ExpiresAt, now)
 	if expires == "" && !d.EndedAt.IsZero() {
 		expires = "for ever"
 	}
 	terminal.Fields(os.Stdout,
 		[2]string{"delivery", terminal.Clean(d.ID)}, [2]string{"group", terminal.Clean(d.Group)}, [2]string{"topic", terminal.Clean(d.Topic)},
-		[2]string{"state", deliveryState(d.Delivery, now)}, [2]string{"attempt", strconv.Itoa(d.Attempt)},
+		[2]string{"state", deliveryState(d.Delivery, now)}, [2]string{"error", failure}, [2]string{"attempt", strconv.Itoa(d.Attempt)},
 		[2]string{"execution version", strconv.Itoa(d.ExecutionVersion)},
 		[2]string{"event published", terminal.Both(d.EventCreatedAt, now)}, [2]string{"created", terminal.Both(d.CreatedAt, now)},
 		[2]string{"due", terminal.Both(d.NextAttemptAt, now)}, [2]string{"started", terminal.Both(d.StartedAt, now)},

@@ -17,14 +17,20 @@ import (
 // which a person types.
 func (m *machine) startInTerminal(args ...string) (*program, *os.File) {
 	m.t.Helper()
+	return startInTerminal(m.t, 0, m.environ(), m.self, args...)
+}
+
+// startInTerminal does so with any program, in a terminal of so many columns; 0 is a terminal that does not tell.
+func startInTerminal(t testing.TB, columns int, env []string, path string, args ...string) (*program, *os.File) {
+	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	m.t.Cleanup(func() { _ = keyboard.Close() })
+	t.Cleanup(func() { _ = keyboard.Close() })
 	raw, err := keyboard.SyscallConn()
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
 	var number int
 	var failure error
@@ -33,24 +39,25 @@ func (m *machine) startInTerminal(args ...string) (*program, *os.File) {
 			number, failure = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
 		}
 	}); err != nil || failure != nil {
-		m.t.Fatal(err, failure)
+		t.Fatal(err, failure)
 	}
+	setWidth(t, keyboard, columns)
 	screen, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
-	p := &program{t: m.t, cmd: exec.Command(m.self, args...), out: newOutput(), waited: make(chan struct{})}
-	p.cmd.Env = m.environ()
+	p := &program{t: t, cmd: exec.Command(path, args...), out: newOutput(), waited: make(chan struct{})}
+	p.cmd.Env = env
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = screen, screen, screen
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := p.cmd.Start(); err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
 	_ = screen.Close()
 	copied := make(chan struct{})
 	go func() { _, _ = io.Copy(p.out, keyboard); close(copied) }() // ends when nobody has the terminal any more
 	go func() { _ = p.cmd.Wait(); <-copied; p.out.end(); close(p.waited) }()
-	m.t.Cleanup(func() { _ = p.cmd.Process.Kill(); <-p.waited })
+	t.Cleanup(func() { _ = p.cmd.Process.Kill(); <-p.waited })
 	return p, keyboard
 }
 

@@ -32,6 +32,10 @@ type cli struct {
 	History       historyCommand       `cmd:"" group:"Look" help:"List attempts, the newest first."`
 
 	Publish publishCommand `cmd:"" group:"Change" help:"Publish events from JSON."`
+	Retry   retryCommand   `cmd:"" group:"Change" help:"Grant one more attempt to deliveries that have ended."`
+	Cancel  cancelCommand  `cmd:"" group:"Change" help:"End deliveries that wait or run."`
+	Pause   pauseCommand   `cmd:"" group:"Change" help:"Stop the handling of a group's topic in all replicas."`
+	Resume  resumeCommand  `cmd:"" group:"Change" help:"End a pause."`
 
 	Dev        devCommand        `cmd:"" group:"Develop" help:"Bring up MongoDB and, if asked to, Kafka, run a command with them, stop what was started."`
 	Stress     stressCommand     `cmd:"" group:"Develop" help:"Show under load, over several processes, that no event is lost or handled twice."`

@@ -40,6 +40,22 @@ func administer(flags session.Flags, f func(context.Context, *session.Session, *
 	})
 }
 
+// decide asks whether to go on, and tells on standard error what follows when the answer is no.
+func decide(ctx context.Context, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	agreed, err := terminal.Confirm(ctx, os.Stdin, os.Stderr, question)
+	switch {
+	case errors.Is(err, terminal.ErrNoTerminal):
+		tell("nothing was changed: give --yes to do it")
+		return false, nil
+	case err == nil && !agreed:
+		tell("nothing was changed")
+	}
+	return agreed, err
+}
+
 // tell says something to people beside what the command prints.
 func tell(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "pulse: %s\n", terminal.Clean(fmt.Sprintf(format, args...)))

@@ -79,20 +79,27 @@ func (d *desk) environ() []string {
 	}
 }
 
-// serve starts a replica of a group whose handler fails with the text that an event has as `fail`: for ever, or, with
-// `once` beside it, only in the first attempt.
+// serve starts a replica of a group. Its handler fails with the text that an event has as `fail`, for good with
+// `permanent` beside it, else to be retried in an hour; with `once` only the first attempt fails.
 func (d *desk) serve(group, topic string, opts ...pulse.SubscribeOption) {
 	d.t.Helper()
 	is := is.New(d.t)
-	c, err := pulse.New(d.t.Context(), d.db.Client(), pulse.Config{ConsumerGroup: group, Database: d.db.Name(), Logger: slog.New(slog.DiscardHandler)})
+	c, err := pulse.New(d.t.Context(), d.db.Client(), pulse.Config{
+		ConsumerGroup: group, Database: d.db.Name(), PollInterval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	is.NoErr(err)
 	d.services[group] = c
 	d.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	opts = append([]pulse.SubscribeOption{pulse.Unordered(), pulse.ExecutionVersion(2), pulse.OffsetReset(pulse.Earliest), pulse.MaxRetries(0)}, opts...)
-	_, err = pulse.NewTopic[bson.M](topic).Subscribe(d.t.Context(), c, func(ctx context.Context, e *pulse.Event[bson.M]) error {
+	opts = append([]pulse.SubscribeOption{
+		pulse.Unordered(), pulse.ExecutionVersion(2), pulse.OffsetReset(pulse.Earliest), pulse.MaxRetries(1), pulse.RetryDelay(time.Hour),
+	}, opts...)
+	_, err = pulse.NewTopic[bson.M](topic).Subscribe(d.t.Context(), c, func(_ context.Context, e *pulse.Event[bson.M]) error {
 		text, fails := e.Data["fail"].(string)
-		if !fails || e.Data["once"] == true && e.Attempt > 1 {
+		switch {
+		case !fails || e.Data["once"] == true && e.Attempt > 1:
 			return nil
+		case e.Data["permanent"] == true:
+			return pulse.Permanent(errors.New(text))
 		}
 		return errors.New(text)
 	}, opts...)
@@ -186,4 +193,16 @@ func mask(s string) string {
 		s = v.expr.ReplaceAllString(s, v.name)
 	}
 	return s
+}
+
+var errNotYet = errors.New("not yet")
+
+// eventually is a check that pulsetest.Eventually takes.
+func eventually(ok func() bool) func(context.Context) error {
+	return func(context.Context) error {
+		if !ok() {
+			return errNotYet
+		}
+		return nil
+	}
 }
