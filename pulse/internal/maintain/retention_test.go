@@ -49,7 +49,7 @@ func TestCleanup_4_4_ChangedRetention(t *testing.T) {
 	is.Equal(f.count(t, failed, without), 8)
 	is.Equal(f.count(t, failed, field("expiresAt", later)), 12)
 
-	// docs/operating.md, Retention.
+	// docs/retention.md, Change a retention.
 	_, err := f.deliveries.UpdateMany(t.Context(),
 		bson.D{field("endedAt", bson.D{field("$lt", time.Now().Add(-7*24*time.Hour))}), without},
 		bson.D{field("$set", bson.D{field("expiresAt", time.Now().Truncate(time.Millisecond))})})
