@@ -31,7 +31,7 @@ var imports = map[string]string{
 	"pulse": "github.com/orionjs/orion-go/pulse", "pulsetest": "github.com/orionjs/orion-go/pulse/pulsetest", "rate": "golang.org/x/time/rate",
 	"scram": "github.com/twmb/franz-go/pkg/sasl/scram", "signal": "os/signal", "slices": "slices", "slog": "log/slog", "strings": "strings",
 	"sync": "sync", "syscall": "syscall", "testing": "testing", "time": "time", "tls": "crypto/tls",
-	"otel": "go.opentelemetry.io/otel", "console": "github.com/orionjs/orion-go/pulse/console", "telemetry": "github.com/orionjs/orion-go/pulse/telemetry",
+	"otel": "go.opentelemetry.io/otel", "console": "github.com/orionjs/orion-go/pulse/console", "atomic": "sync/atomic", "observe": "github.com/orionjs/orion-go/pulse/observe", "telemetry": "github.com/orionjs/orion-go/pulse/telemetry",
 }
 
 // TestPages_GoCompiles builds a module with a package for each page, has its directives read by the generator and

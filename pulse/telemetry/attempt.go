@@ -24,6 +24,7 @@ const (
 // events.
 func (o *observer) Attempt(ctx context.Context, a observe.Attempt) (context.Context, func(*observe.Failure)) {
 	begun := clock.Now()
+	o.metrics.begin(ctx, a.System, a.Group, a.Topic)
 	if a.StartedAt.IsZero() {
 		a.StartedAt = begun
 	}

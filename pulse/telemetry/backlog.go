@@ -46,6 +46,7 @@ func (o *observer) Backlog(read func(ctx context.Context) ([]observe.Backlog, er
 	registration, err := g.meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
 		backlogs, err := last.get(ctx)
 		for _, b := range backlogs {
+			o.metrics.begin(ctx, observe.Pulse, b.Group, b.Topic) // its leader counts what lost workers leave
 			g.observe(to, b)
 		}
 		return err

@@ -42,6 +42,7 @@ type metrics struct {
 	batchSize    metric.Int64Histogram
 	latency      metric.Float64Histogram
 	measurements sync.Map // of series to metric.MeasurementOption
+	begun        sync.Map // of series: the subscriptions whose counters have begun
 }
 
 // must reports an instrument that could not be made. What stands for it measures nothing.
@@ -108,6 +109,33 @@ func (m *metrics) with(s series) metric.MeasurementOption {
 	}
 	made, _ := m.measurements.LoadOrStore(s, metric.WithAttributeSet(attribute.NewSet(attrs...)))
 	return made.(metric.MeasurementOption)
+}
+
+// begin lets the counters of failures begin at 0, once for each subscription. A counter that appears with its first
+// failure shows no increase: of a delivery that fails once a year nobody would hear.
+func (m *metrics) begin(ctx context.Context, system, group, topic string) {
+	s := series{system: system, group: group, topic: topic}
+	if _, known := m.begun.Load(s); known {
+		return
+	}
+	if _, known := m.begun.LoadOrStore(s, true); known {
+		return
+	}
+	m.lost.Add(ctx, 0, m.with(s))
+	if system == observe.Pulse {
+		m.claimMissed.Add(ctx, 0, m.with(s))
+	}
+	for code, outcomes := range map[string][]observe.Outcome{
+		"handler_error": {observe.Retry, observe.Error},
+		"decode_error":  {observe.Retry, observe.Error},
+		"worker_lost":   {observe.Retry, observe.Error},
+		"event_expired": {observe.Error},
+	} {
+		for _, outcome := range outcomes {
+			s.errorType, s.outcome = code, string(outcome)
+			m.attempts.Add(ctx, 0, m.with(s))
+		}
+	}
 }
 
 func (m *metrics) published(ctx context.Context, p observe.Publish, failed int, errorType string, took time.Duration) {

@@ -55,6 +55,33 @@ func TestMetrics_Attempts(t *testing.T) {
 	is.Equal(m["pulse.delivery.latency"], map[string]series{ofTopic: {4, 2}}) // of first attempts, and never below zero
 }
 
+func oneTopic(context.Context) ([]observe.Backlog, error) {
+	return []observe.Backlog{{Group: "billing", Topic: "order.created"}}, nil
+}
+
+// The first failure is an increase, since its counter has begun before.
+func TestMetrics_CountersOfFailuresBeginAtZero(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	c := collect(t)
+	for range 2 {
+		_, end := c.Attempt(t.Context(), observe.Attempt{System: observe.Pulse, Group: "billing", Topic: "order.created", Number: 1, Events: []observe.Event{{ID: "1"}}})
+		end(nil)
+	}
+	m := c.measured(t)
+	is.Equal(m["pulse.leases.lost"], map[string]series{ofTopic: {}})
+	is.Equal(len(m["pulse.attempts"]), 7)
+	for _, s := range m["pulse.attempts"] {
+		is.Equal(s.sum, 0.0)
+	}
+
+	leader := collect(t)
+	stop := leader.Backlog(oneTopic)
+	defer stop()
+	leader.measured(t)
+	is.Equal(len(leader.measured(t)["pulse.attempts"]), 7)
+}
+
 func TestMetrics_OutcomesLeasesClaimsAndWakeUps(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
