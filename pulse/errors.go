@@ -11,7 +11,7 @@ import (
 
 var (
 	// ErrClosed is returned after Close by Publish, PublishMany, Subscribe, SubscribeBatch, Start and
-	// History.Find, and by a Start or Subscribe that Close interrupted. A publish that returns it has
+	// CancelScheduled and History.Find, and by a Start or Subscribe that Close interrupted. A publish that returns it has
 	// stored nothing. It is also the cause of a handler's context that Close has ended (context.Cause).
 	ErrClosed = delivery.ErrClosed
 

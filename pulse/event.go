@@ -20,6 +20,8 @@ type Event[T any] struct {
 	Headers map[string]string
 	// CreatedAt is when the event was published, by the publisher's clock. It does not decide the order.
 	CreatedAt time.Time
+	// NotBefore is the time that the event was published for; zero if it was published at once.
+	NotBefore time.Time
 	// ExpiresAt is when the event may be deleted; zero if it is kept for ever.
 	ExpiresAt time.Time
 	// Publisher is the consumer group of the client that published the event.
@@ -37,7 +39,7 @@ type Event[T any] struct {
 func newEvent[T any](e store.Event) (*Event[T], error) {
 	out := &Event[T]{
 		ID: e.ID, Topic: e.Topic, Headers: e.Headers, Publisher: e.Publisher,
-		CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+		CreatedAt: e.CreatedAt, NotBefore: e.NotBefore, ExpiresAt: e.ExpiresAt,
 	}
 	if err := decode(e.Data, &out.Data); err != nil {
 		return nil, &DecodeError{Topic: e.Topic, EventID: e.ID, Err: err}

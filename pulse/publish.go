@@ -7,13 +7,10 @@ import (
 	"maps"
 	"slices"
 	"time"
-	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
@@ -23,28 +20,6 @@ const (
 	chunkEvents   = 1000
 	chunkBytes    = 16 << 20
 )
-
-// PublishOption changes how one event is published.
-type PublishOption func(*publishOptions)
-
-type publishOptions struct {
-	id      string
-	idGiven bool
-	headers map[string]string
-}
-
-// WithID publishes under the caller's ID, any non-empty string, in place of a new UUIDv7. For as long as
-// the event is retained, publishing again with the same ID, topic and data stores nothing and returns the
-// stored event as Duplicate; with another topic or other data it is a *ConflictError (spec 1.3). The order
-// of a document's keys makes no difference, headers are not compared.
-func WithID(id string) PublishOption {
-	return func(o *publishOptions) { o.id, o.idGiven = id, true }
-}
-
-// WithHeaders adds headers to the event; the map is copied.
-func WithHeaders(headers map[string]string) PublishOption {
-	return func(o *publishOptions) { o.headers = headers }
-}
 
 // Publish stores one event with one insert and returns it as handlers will get it. Its place in the order
 // is the server's time at which it was stored.
@@ -88,8 +63,9 @@ func (t Topic[T]) publish(ctx context.Context, c *Client, data T, o publishOptio
 		return results[0].Event, results[0].Err
 	}
 	err = c.store.InsertEvent(ctx, p.doc)
+	c.scheduled(p.stored.NotBefore)
 	switch {
-	case mongo.IsDuplicateKeyError(err) && o.idGiven:
+	case mongo.IsDuplicateKeyError(err) && p.idGiven:
 		results, err := t.settleDuplicates(ctx, c, []prepared[T]{p}, map[int]error{0: err}, false)
 		return results[0].Event, errors.Join(err, results[0].Err)
 	case err != nil && !mongo.IsDuplicateKeyError(err):
@@ -105,8 +81,20 @@ type Message[T any] struct {
 	Data T
 	// ID is the caller's ID as of WithID; empty makes a new UUIDv7.
 	ID string
+	// UniqueKey is the key as of UniqueKey; empty is none.
+	UniqueKey string
+	// NotBefore is the time as of NotBefore; zero is at once.
+	NotBefore time.Time
 	// Headers are stored with the event.
 	Headers map[string]string
+}
+
+// options are the message as options of Publish would have it.
+func (m Message[T]) options() publishOptions {
+	return publishOptions{
+		id: m.ID, idGiven: m.ID != "", headers: m.Headers,
+		key: m.UniqueKey, keyGiven: m.UniqueKey != "", notBefore: m.NotBefore, timeGiven: !m.NotBefore.IsZero(),
+	}
 }
 
 // Published is what became of one Message: stored, with its Event (Duplicate if it was before), or not,
@@ -139,7 +127,7 @@ func (t Topic[T]) publishMany(ctx context.Context, c *Client, messages []Message
 	all := make([]prepared[T], len(messages))
 	var bad []error
 	for i, m := range messages {
-		p, err := t.prepare(c, publishOptions{id: m.ID, idGiven: m.ID != "", headers: m.Headers}, m.Data, within)
+		p, err := t.prepare(c, m.options(), m.Data, within)
 		if err != nil {
 			bad = append(bad, fmt.Errorf("message %d: %w", i, &InvalidEventError{Topic: t.name, Index: i, Err: err}))
 		}
@@ -193,6 +181,7 @@ func (t Topic[T]) publishChunk(ctx context.Context, c *Client, chunk []prepared[
 	docs := make([]bson.Raw, len(chunk))
 	for i, p := range chunk {
 		docs[i] = p.doc
+		c.scheduled(p.stored.NotBefore)
 	}
 	failed, err := c.store.InsertEvents(ctx, docs)
 	repeated := false
@@ -257,7 +246,7 @@ func (t Topic[T]) compare(all []prepared[T], refused map[int]error, stored map[s
 		switch {
 		case !ok:
 			out[i] = Published[T]{Err: fmt.Errorf("pulse: topic %s: the event stored under the ID %q expired in this moment; publish again: %w", t.name, mine.ID, refused[i])}
-		case old.Topic != mine.Topic || !sameData(old.Data, mine.Data):
+		case old.Topic != mine.Topic || !all[i].byKey && !sameData(old.Data, mine.Data):
 			out[i] = Published[T]{Err: &ConflictError{ID: mine.ID, Topic: mine.Topic, StoredTopic: old.Topic}}
 		default:
 			event, err := newEvent[T](old)
@@ -270,68 +259,6 @@ func (t Topic[T]) compare(all []prepared[T], refused map[int]error, stored map[s
 		}
 	}
 	return out
-}
-
-// prepared is an event ready to be stored, as a document, as it is read back, and as the caller and the
-// handlers see it.
-type prepared[T any] struct {
-	doc     bson.Raw
-	stored  store.Event
-	event   *Event[T]
-	idGiven bool
-}
-
-// prepare checks and encodes one event, within a transaction as one that waits for its commit.
-func (t Topic[T]) prepare(c *Client, o publishOptions, data T, within bool) (prepared[T], error) {
-	none := prepared[T]{}
-	switch {
-	case o.idGiven && o.id == "":
-		return none, errors.New("the event's ID is empty: give one, or leave WithID out for a new one")
-	case o.idGiven && !utf8.ValidString(o.id):
-		return none, fmt.Errorf("the event's ID %q is not valid UTF-8", o.id)
-	case !o.idGiven:
-		id, err := uuid.NewV7()
-		if err != nil {
-			return none, fmt.Errorf("make an event ID: %w", err)
-		}
-		o.id = id.String()
-	}
-	for key, value := range o.headers {
-		if !utf8.ValidString(key) || !utf8.ValidString(value) {
-			return none, fmt.Errorf("header %q is not valid UTF-8", key)
-		}
-	}
-	value, err := encode(data)
-	if err != nil {
-		return none, fmt.Errorf("cannot encode data of type %T as BSON: %w", data, err)
-	}
-	now := clock.Now().UTC().Truncate(time.Millisecond)
-	event := store.Event{
-		ID: o.id, Topic: t.name, Data: value, Headers: o.headers, Publisher: c.config.ConsumerGroup, CreatedAt: now,
-	}
-	if c.config.EventRetention != NoTTL {
-		event.ExpiresAt = now.Add(c.config.EventRetention)
-	}
-	var doc bson.Raw
-	if within {
-		doc, err = event.PendingDocument(c.store.NextPending())
-	} else {
-		doc, err = event.Document()
-	}
-	if err != nil {
-		return none, fmt.Errorf("cannot encode the event: %w", err)
-	}
-	if len(doc) > maxEventBytes {
-		return none, fmt.Errorf("the event has %d bytes, MongoDB stores at most %d in a document: store large content elsewhere and publish a reference", len(doc), maxEventBytes)
-	}
-	// Read back from the stored bytes, so that the caller sees what handlers will see (spec 1.5), and now:
-	// data that its own type cannot read would fail every handler.
-	stored := store.ReadEvent(doc)
-	published, err := newEvent[T](stored)
-	if err != nil {
-		return none, fmt.Errorf("data of type %T is encoded as BSON that the type cannot decode: %w", data, err)
-	}
-	return prepared[T]{doc: doc, stored: stored, event: published, idGiven: o.idGiven}, nil
 }
 
 // mayPublish tells whether the client can publish, and whether it would be within the caller's transaction.

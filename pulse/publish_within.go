@@ -38,7 +38,12 @@ func (t Topic[T]) publishWithin(ctx context.Context, c *Client, all []prepared[T
 			continue
 		}
 		stored[p.stored.ID] = p.stored // for another one of the same ID in this call
-		docs, ids = append(docs, p.doc), append(ids, p.stored.ID)
+		docs = append(docs, p.doc)
+		if p.stored.NotBefore.IsZero() {
+			ids = append(ids, p.stored.ID)
+		} else {
+			c.scheduled(p.stored.NotBefore)
+		}
 		results[i].Event = p.event
 	}
 	if len(docs) > 0 {

@@ -58,6 +58,7 @@ type Engine struct {
 	pool   *worker.Pool
 	due    *dueTimer
 	stamps *stamps
+	later  later
 	polls  chan struct{}
 	served chan struct{} // closed by the first Add: what only publishes needs no change stream
 	first  sync.Once
@@ -77,7 +78,7 @@ type Engine struct {
 // New returns an engine that has not started.
 func New(cfg Config) *Engine {
 	e := &Engine{
-		Config: cfg, due: newDueTimer(), stamps: newStamps(), polls: make(chan struct{}, 1), served: make(chan struct{}),
+		Config: cfg, due: newDueTimer(), stamps: newStamps(), later: newLater(), polls: make(chan struct{}, 1), served: make(chan struct{}),
 		receivers: map[string]*receiver.Receiver{}, byNode: map[string]bool{}, gone: map[string]bool{}, reported: map[string]bool{},
 	}
 	e.pool = worker.New(worker.Config{
@@ -173,6 +174,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	problem := e.intake.Stop(grace)
 	e.due.stop()
 	e.stamps.timer.stop()
+	e.later.timer.stop()
 	var release sync.WaitGroup
 	release.Go(func() { // beside the handlers: without MongoDB one wait is enough
 		soon, cancel := context.WithTimeout(grace, releaseGrace)

@@ -25,6 +25,8 @@ func (e *Engine) notice(n store.Notice) {
 		e.leader.Seen(n.Topic, n.At)
 	case store.EventPending:
 		e.stamps.committed(n.At.EventID)
+	case store.EventWaiting:
+		e.publishAt(n.Due)
 	case store.DeliveryStored, store.AttemptStored:
 		e.pool.WakeAt(n.Topic, n.Format, n.Due)
 	case store.AttemptDue:

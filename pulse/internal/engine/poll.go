@@ -47,9 +47,9 @@ func (e *Engine) pollLoop(ctx context.Context) {
 	}
 }
 
-// poll costs up to three commands whatever the number of topics: subscriptions, new events of the
-// topics that are led here and events that wait to be stamped, pending deliveries of the topics that seem
-// to have none.
+// poll costs up to four commands whatever the number of topics: subscriptions, new events of the topics that are led
+// here and events that wait to be stamped, the next event that is published for a later time, pending deliveries of
+// the topics that seem to have none.
 func (e *Engine) poll(ctx context.Context) error {
 	topics := e.topics()
 	if len(topics) == 0 && !e.stamps.used() {
@@ -71,6 +71,13 @@ func (e *Engine) poll(ctx context.Context) error {
 	}
 	if news.Pending {
 		e.stamps.ask(0)
+	}
+	due, err := e.Store.NextDue(ctx, e.horizon())
+	if err != nil {
+		return err
+	}
+	if !due.IsZero() {
+		e.publishAt(due)
 	}
 	return e.lookForDue(ctx)
 }

@@ -29,7 +29,7 @@ type stamps struct {
 	ids   map[string]bool // not stamped as far as is known; true for those published here
 	tries int             // looks since the last publish
 	asked bool            // to look whatever is known
-	ever  bool            // something was published in a transaction
+	ever  bool            // something was published in a transaction, or for a later time
 }
 
 func newStamps() *stamps { return &stamps{timer: newDueTimer(), ids: map[string]bool{}} }
@@ -131,6 +131,9 @@ func (e *Engine) stampLoop(ctx context.Context) {
 	for {
 		select {
 		case <-e.stamps.timer.fired:
+		case <-e.later.timer.fired:
+			e.stampDue(ctx)
+			continue
 		case <-ctx.Done():
 			return
 		}

@@ -20,6 +20,8 @@ type Event struct {
 	Headers   map[string]string
 	Publisher string
 	CreatedAt time.Time
+	// NotBefore is the time that the event was published for; zero for one published at once.
+	NotBefore time.Time
 	// ExpiresAt is zero when retention was off.
 	ExpiresAt time.Time
 }
@@ -29,9 +31,9 @@ func ReadEvent(raw bson.Raw) Event {
 	f := parse(raw)
 	e := Event{
 		ID: f.str("_id"), Topic: f.str("topic"), Data: f["data"], Headers: f.strMap("headers"),
-		Publisher: f.str("publisher"), CreatedAt: f.time("createdAt"), ExpiresAt: f.time("expiresAt"),
+		Publisher: f.str("publisher"), CreatedAt: f.time("createdAt"), NotBefore: f.time("notBefore"), ExpiresAt: f.time("expiresAt"),
 	}
-	if !f.has("topic") {
+	if e.Topic == "" {
 		e.Topic = f.str("pendingTopic") // not stamped yet
 	}
 	return e
@@ -40,23 +42,24 @@ func ReadEvent(raw bson.Raw) Event {
 // Document encodes the event to be stored: with an empty top-level Timestamp, which the server
 // replaces by its own, so that no publisher's clock decides the order (spec 1.1).
 func (e Event) Document() (bson.Raw, error) {
-	return e.document(bson.E{Key: "topic", Value: e.Topic}, bson.E{Key: "sequence", Value: bson.Timestamp{}})
+	return e.document(bson.D{{Key: "topic", Value: e.Topic}}, bson.E{Key: "sequence", Value: bson.Timestamp{}})
 }
 
-// document encodes the event with the two fields that give it its place in the order.
-func (e Event) document(topic, order bson.E) (bson.Raw, error) {
-	doc := bson.D{
-		{Key: "_id", Value: e.ID},
-		topic,
-		{Key: "data", Value: e.Data},
-	}
+// document encodes the event with the fields that give it its place in the order.
+func (e Event) document(topic bson.D, order bson.E) (bson.Raw, error) {
+	doc := append(bson.D{{Key: "_id", Value: e.ID}}, topic...)
+	doc = append(doc, bson.E{Key: "data", Value: e.Data})
 	if e.Publisher != "" {
 		doc = append(doc, bson.E{Key: "publisher", Value: e.Publisher})
 	}
 	if e.Headers != nil {
 		doc = append(doc, bson.E{Key: "headers", Value: e.Headers})
 	}
-	doc = append(doc, bson.E{Key: "createdAt", Value: e.CreatedAt}, order)
+	doc = append(doc, bson.E{Key: "createdAt", Value: e.CreatedAt})
+	if !e.NotBefore.IsZero() {
+		doc = append(doc, bson.E{Key: "notBefore", Value: e.NotBefore})
+	}
+	doc = append(doc, order)
 	if !e.ExpiresAt.IsZero() {
 		doc = append(doc, bson.E{Key: "expiresAt", Value: e.ExpiresAt})
 	}

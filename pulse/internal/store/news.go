@@ -12,7 +12,7 @@ import (
 type News struct {
 	// Topics have events behind their position.
 	Topics []string
-	// Pending tells that there are events to be stamped.
+	// Pending tells that there are events of transactions to be stamped.
 	Pending bool
 }
 

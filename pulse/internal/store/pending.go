@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -27,11 +28,15 @@ const (
 	stampBytes  = 16 << 20
 )
 
-// PendingDocument encodes the event to be stored in a transaction, from which the stamp makes the document
-// that Document would have made. Its pendingOrder keeps the order of one publisher's events, and roughly that
-// of several.
+// PendingDocument encodes the event to be stored in a transaction, or, with NotBefore, for a later time, from which
+// the stamp makes the document that Document would have made. Its pendingOrder keeps the order of one publisher's
+// events, and roughly that of several.
 func (e Event) PendingDocument(order int64) (bson.Raw, error) {
-	return e.document(bson.E{Key: "pendingTopic", Value: e.Topic}, bson.E{Key: "pendingOrder", Value: order})
+	topic := bson.D{{Key: "pendingTopic", Value: e.Topic}}
+	if !e.NotBefore.IsZero() {
+		topic = append(topic, bson.E{Key: "topic", Value: e.NotBefore})
+	}
+	return e.document(topic, bson.E{Key: "pendingOrder", Value: order})
 }
 
 // NextPending returns a pendingOrder: the time in nanoseconds, higher at each call.
@@ -81,6 +86,14 @@ type Stamped struct {
 	Refused []error
 	// More tells that there may be others.
 	More bool
+	// Next is when to look again for events that are published for a later time; zero when no poll would be too late.
+	Next time.Time
+}
+
+// guard selects events that still may be stamped, and by a further stage those that are to be stamped now.
+type guard struct {
+	unstamped func(id any) bson.D
+	now       bson.D // nil: all of them
 }
 
 // Stamp gives committed events of transactions their topic and sequence. All clients go through them in one
@@ -88,14 +101,8 @@ type Stamped struct {
 func (s *Store) Stamp(ctx context.Context) (Stamped, error) {
 	keys, err := s.pendingKeys(ctx)
 	stamped := Stamped{More: len(keys) == stampEvents}
-	for len(keys) > 0 && err == nil {
-		n, size := 0, 0
-		for n < min(stampChunk, len(keys)) && (n == 0 || size+keys[n].size <= stampBytes) {
-			size += keys[n].size
-			n++
-		}
-		err = s.stamp(ctx, keys[:n], &stamped)
-		keys = keys[n:]
+	if err == nil {
+		_, err = s.stampAll(ctx, keys, guard{unstamped: unstamped}, &stamped)
 	}
 	if err != nil {
 		err = fmt.Errorf("pulse: give events of transactions their place in the order: %w", err)
@@ -103,10 +110,43 @@ func (s *Store) Stamp(ctx context.Context) (Stamped, error) {
 	return stamped, err
 }
 
+// stampAll stamps events in their order, in portions, and returns how many this client has stamped.
+func (s *Store) stampAll(ctx context.Context, keys []pendingKey, g guard, stamped *Stamped) (changed int, err error) {
+	for len(keys) > 0 && err == nil {
+		n, size := 0, 0
+		for n < min(stampChunk, len(keys)) && (n == 0 || size+keys[n].size <= stampBytes) {
+			size += keys[n].size
+			n++
+		}
+		var some int
+		some, err = s.stamp(ctx, keys[:n], g, stamped)
+		changed += some
+		keys = keys[n:]
+	}
+	return changed, err
+}
+
 type pendingKey struct {
 	id    string
+	due   time.Time // zero for an event of a transaction
 	order int64
 	size  int
+}
+
+func (k pendingKey) compare(other pendingKey) int {
+	return cmp.Or(k.due.Compare(other.due), cmp.Compare(k.order, other.order), cmp.Compare(k.id, other.id))
+}
+
+func readPendingKey(raw bson.Raw) pendingKey {
+	f := parse(raw)
+	key := pendingKey{id: f.str("_id")}
+	key.size, _ = f.int("size")
+	if order, ok := f["pendingOrder"].Int64OK(); ok {
+		key.order = order
+	} else {
+		key.order = f.time("createdAt").UnixNano()
+	}
+	return key
 }
 
 // pendingKeys returns the waiting events in the order of their stamps.
@@ -121,35 +161,27 @@ func (s *Store) pendingKeys(ctx context.Context) ([]pendingKey, error) {
 		{{Key: "$sort", Value: bson.D{{Key: "pendingOrder", Value: 1}, {Key: "_id", Value: 1}}}},
 		{{Key: "$limit", Value: stampEvents}},
 	})
-	keys, err := readAll(ctx, cursor, err, func(raw bson.Raw) pendingKey {
-		f := parse(raw)
-		key := pendingKey{id: f.str("_id")}
-		key.size, _ = f.int("size")
-		if order, ok := f["pendingOrder"].Int64OK(); ok {
-			key.order = order
-		} else {
-			key.order = f.time("createdAt").UnixNano()
-		}
-		return key
-	})
-	slices.SortFunc(keys, func(a, b pendingKey) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.id, b.id))
-	})
+	keys, err := readAll(ctx, cursor, err, readPendingKey)
+	slices.SortFunc(keys, pendingKey.compare)
 	return keys, err
 }
 
-// stamp stamps one chunk.
-func (s *Store) stamp(ctx context.Context, keys []pendingKey, stamped *Stamped) error {
+// stamp stamps one portion.
+func (s *Store) stamp(ctx context.Context, keys []pendingKey, g guard, stamped *Stamped) (changed int, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	ids, place := make([]string, len(keys)), make(map[string]int, len(keys))
 	for i, key := range keys {
 		ids[i], place[key.id] = key.id, i
 	}
-	cursor, err := s.events.Find(ctx, unstamped(in(ids)))
+	pipeline := mongo.Pipeline{{{Key: "$match", Value: g.unstamped(in(ids))}}}
+	if g.now != nil {
+		pipeline = append(pipeline, g.now)
+	}
+	cursor, err := s.events.Aggregate(ctx, pipeline)
 	docs, err := readAll(ctx, cursor, err, func(raw bson.Raw) bson.Raw { return slices.Clone(raw) })
 	if err != nil || len(docs) == 0 {
-		return err
+		return 0, err
 	}
 	slices.SortFunc(docs, func(a, b bson.Raw) int {
 		return cmp.Compare(place[a.Lookup("_id").StringValue()], place[b.Lookup("_id").StringValue()])
@@ -158,10 +190,10 @@ func (s *Store) stamp(ctx context.Context, keys []pendingKey, stamped *Stamped) 
 	for _, raw := range docs {
 		doc, err := stampedDocument(raw)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		models = append(models, mongo.NewReplaceOneModel().
-			SetFilter(unstamped(raw.Lookup("_id"))).
+			SetFilter(g.unstamped(raw.Lookup("_id"))).
 			SetReplacement(doc))
 		stamped.IDs = append(stamped.IDs, raw.Lookup("_id").StringValue())
 		if topic, ok := raw.Lookup("pendingTopic").StringValueOK(); ok && !slices.Contains(stamped.Topics, topic) {
@@ -169,17 +201,20 @@ func (s *Store) stamp(ctx context.Context, keys []pendingKey, stamped *Stamped) 
 		}
 	}
 	for len(models) > 0 {
-		_, err = s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
+		res, err := s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
+		if res != nil {
+			changed += int(res.ModifiedCount)
+		}
 		var refused mongo.BulkWriteException
 		if !errors.As(err, &refused) || len(refused.WriteErrors) == 0 || refused.WriteConcernError != nil {
-			return err
+			return changed, err
 		}
 		// A document that no client writes, and no replacement can be made of: the others go on behind it.
 		at := refused.WriteErrors[0].Index
 		stamped.Refused = append(stamped.Refused, fmt.Errorf("pulse: the event %v of a transaction is passed over, for it cannot get its place in the order: %w", docs[at].Lookup("_id"), err))
 		models, docs = models[at+1:], docs[at+1:]
 	}
-	return nil
+	return changed, nil
 }
 
 // stampedDocument is the document of a waiting event as a plain publish would have made it.
@@ -197,7 +232,7 @@ func stampedDocument(raw bson.Raw) (bson.D, error) {
 			doc = append(doc, bson.E{Key: "topic", Value: e.Value()})
 		case "pendingOrder":
 			doc, numbered = append(doc, sequence), true
-		case "topic", "sequence": // null
+		case "topic", "sequence": // null, or the date of one that was published for a later time
 		default:
 			doc = append(doc, bson.E{Key: e.Key(), Value: e.Value()})
 		}

@@ -21,6 +21,8 @@ const (
 	EventPublished NoticeKind = iota
 	// EventPending: an event of a transaction was committed, and waits to be stamped.
 	EventPending
+	// EventWaiting: an event was published for a later time, Due.
+	EventWaiting
 	// DeliveryStored: the topic has a new pending version 2 delivery of the group, due at Due.
 	DeliveryStored
 	// DeliveryDue: some version 2 delivery, of whatever group and topic, is pending again and due at
@@ -129,7 +131,9 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	switch coll := parse(ns).str("coll"); {
 	case coll == st.events:
 		n.Kind, n.At = EventPublished, readKey(full).Position
-		if !document.has("sequence") {
+		if due, ok := document.date("topic"); ok {
+			n.Kind, n.Due = EventWaiting, due
+		} else if !document.has("sequence") {
 			n.Kind = EventPending
 		}
 	case coll == st.history && f.str("operationType") == "insert":

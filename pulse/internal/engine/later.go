@@ -1,0 +1,81 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+)
+
+// Events that are published for a later time are stamped when they are due by whoever comes first (spec 9.1). A
+// client knows no more of them than when the next one is due, and that only if no poll would find it in time: its
+// own publishing, the change stream, each poll, and each round of stamping tell it. One that has published such
+// events is there at the moment, the others a little later, when it did not come.
+const (
+	laterPause  = 20 * time.Millisecond // the least time between two rounds
+	laterOthers = 50 * time.Millisecond
+	laterJitter = 3
+)
+
+// later decides when to look for events that are due.
+type later struct {
+	timer    *dueTimer
+	own      *atomic.Bool         // this client has published such events
+	failures *backoff.Exponential // of the stamp loop alone
+}
+
+func newLater() later {
+	return later{timer: newDueTimer(), own: new(atomic.Bool), failures: backoff.NewExponential(50*time.Millisecond, 5*time.Second)}
+}
+
+// horizon is how far ahead a client has to know when events are due: up to the poll after the next.
+func (e *Engine) horizon() time.Duration { return 2*e.Poll + time.Second }
+
+// publishAt has a look taken when events are due.
+func (e *Engine) publishAt(due time.Time) {
+	wait := due.Sub(e.Store.Now())
+	if wait > e.horizon() {
+		return // a poll finds it in time
+	}
+	if wait = max(wait, 0); !e.later.own.Load() {
+		wait += clock.Jitter(laterOthers, laterJitter)
+	}
+	e.later.timer.at(wait)
+}
+
+// Scheduled tells of an event that was published for a later time, perhaps in a transaction that is not committed yet.
+func (e *Engine) Scheduled(due time.Time) {
+	e.later.own.Store(true)
+	e.stamps.mu.Lock()
+	e.stamps.ever = true
+	e.stamps.mu.Unlock()
+	e.publishAt(due)
+}
+
+// stampDue takes a look.
+func (e *Engine) stampDue(ctx context.Context) {
+	stamped, err := e.Store.StampDue(ctx, e.horizon())
+	if err != nil {
+		if ctx.Err() == nil {
+			e.Report(err)
+			e.later.timer.at(e.later.failures.Next())
+		}
+		return
+	}
+	e.later.failures.Reset()
+	for _, refused := range stamped.Refused {
+		e.reportOnce(refused)
+	}
+	for _, topic := range stamped.Topics {
+		e.leader.Look(topic)
+	}
+	if !stamped.Next.IsZero() {
+		next := stamped.Next
+		if soonest := e.Store.Now().Add(laterPause); next.Before(soonest) {
+			next = soonest
+		}
+		e.publishAt(next)
+	}
+}
