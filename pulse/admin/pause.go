@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -42,7 +41,7 @@ func (a *Admin) setPause(ctx context.Context, group, topic string, set func(cont
 	defer cancel()
 	changed, found, err := set(ctx)
 	if err == nil && !found {
-		err = &NotFoundError{What: "subscription", Name: fmt.Sprintf("of group %s to topic %s", group, topic)}
+		err = missingSubscription(group, topic)
 	}
 	return changed, err
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"math"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -101,6 +102,14 @@ type Count struct {
 	N int
 	// AtLeast tells that counting ended at its bound: there are N or more.
 	AtLeast bool
+}
+
+// String is the number, with a + behind it when there may be more.
+func (c Count) String() string {
+	if c.AtLeast {
+		return strconv.Itoa(c.N) + "+"
+	}
+	return strconv.Itoa(c.N)
 }
 
 // Subscriptions reads the subscriptions, by group and topic, at most 10,000, with what each has not finished: one
