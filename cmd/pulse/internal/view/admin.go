@@ -78,14 +78,9 @@ func NewSubscription(s admin.Subscription) Subscription {
 	b := s.Backlog
 	v := Subscription{
 		ID: s.ID, ConsumerGroup: s.Group, Topic: s.Topic,
-		Settings: Settings{
-			ConfigVersion: s.Settings.ConfigVersion, ExecutionVersion: s.Settings.ExecutionVersion, Ordered: s.Settings.Ordered,
-			ReceiverMode: s.Settings.ReceiverMode, BatchSize: s.Settings.BatchSize, MaxRetries: s.Settings.MaxRetries,
-			RetryDelayMs: ms(s.Settings.RetryDelay), RetryBackoffMultiplier: s.Settings.RetryBackoffMultiplier,
-			OffsetReset: s.Settings.OffsetReset, Delivery: s.Settings.Delivery,
-		},
-		Cursor: Cursor{Time: Time{s.Cursor.Time}, EventID: s.Cursor.EventID},
-		Leader: newHolder(s.Leader), OrderHolder: newHolder(s.OrderHolder),
+		Settings: newSettings(s.Settings),
+		Cursor:   Cursor{Time: Time{s.Cursor.Time}, EventID: s.Cursor.EventID},
+		Leader:   newHolder(s.Leader), OrderHolder: newHolder(s.OrderHolder),
 		Backlog: Backlog{
 			LagSeconds: b.LagSeconds, Oldest: Time{b.OldestPending}, Behind: Count(b.Undiscovered), Pending: Count(b.Pending),
 			Retrying: Count(b.Retrying), Processing: Count(b.Processing), Failed: Count(b.Failed),
@@ -96,6 +91,15 @@ func NewSubscription(s admin.Subscription) Subscription {
 		v.Paused = &Done{By: p.Name, Reason: p.Reason, At: Time{p.At}}
 	}
 	return v
+}
+
+func newSettings(s admin.Settings) Settings {
+	return Settings{
+		ConfigVersion: s.ConfigVersion, ExecutionVersion: s.ExecutionVersion, Ordered: s.Ordered,
+		ReceiverMode: s.ReceiverMode, BatchSize: s.BatchSize, MaxRetries: s.MaxRetries,
+		RetryDelayMs: ms(s.RetryDelay), RetryBackoffMultiplier: s.RetryBackoffMultiplier,
+		OffsetReset: s.OffsetReset, Delivery: s.Delivery,
+	}
 }
 
 func newHolder(h admin.Holder) *Holder {
