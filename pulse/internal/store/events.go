@@ -117,8 +117,8 @@ func (s *Store) eventsInto(ctx context.Context, ids []string, out map[string]Eve
 	return err
 }
 
-// newestEvent returns the position of the topic's newest event, or Beginning.
-func (s *Store) newestEvent(ctx context.Context, topic string) (Position, error) {
+// NewestEvent returns the position of the topic's newest event, or Beginning.
+func (s *Store) NewestEvent(ctx context.Context, topic string) (Position, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	raw, err := s.events.FindOne(ctx,

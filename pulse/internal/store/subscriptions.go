@@ -129,7 +129,7 @@ func (s *Store) findSubscription(ctx context.Context, group, topic string) (bson
 func (s *Store) createSubscription(ctx context.Context, group, topic string, want Settings) (bson.Raw, error) {
 	start := Beginning
 	if want.OffsetReset == OffsetLatest {
-		newest, err := s.newestEvent(ctx, topic)
+		newest, err := s.NewestEvent(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
