@@ -171,6 +171,9 @@ func describeOwed(o store.Owed) string {
 	if !o.Next.IsZero() {
 		parts = append(parts, "the first at "+o.Next.Format(time.RFC3339))
 	}
+	if o.Paused {
+		parts = append(parts, "the group is paused here and starts nothing")
+	}
 	if o.Moving && len(parts) == 0 {
 		parts = []string{"events are being discovered"}
 	}

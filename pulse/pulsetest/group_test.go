@@ -3,8 +3,11 @@ package pulsetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,32 +70,44 @@ func publish(t testing.TB, client *pulse.Client, n int) {
 }
 
 // A handler publishes to a topic of its own group, whose handler does so again: there is no moment of quiet between.
+// Without change streams most of the time nothing is active, and events wait to be discovered.
 func TestGroup_WaitQuietWaitsForWhatHandlersPublish(t *testing.T) {
 	everyFormat(t, func(t *testing.T, opts []pulse.SubscribeOption) {
-		is := is.New(t)
-		db := pulsetest.Database(t)
-		client := start(t, db)
-		const orders, legs = 20, 3
-		var left atomic.Int64
-		_, err := placed.Subscribe(t.Context(), client, func(ctx context.Context, e *pulse.Event[order]) error {
-			_, err := shipped.Publish(ctx, client, order{Number: 1})
-			return err
-		}, opts...)
-		is.NoErr(err)
-		_, err = shipped.Subscribe(t.Context(), client, func(ctx context.Context, e *pulse.Event[order]) error {
-			left.Add(1)
-			if e.Data.Number == legs {
-				return nil
-			}
-			_, err := shipped.Publish(ctx, client, order{Number: e.Data.Number + 1})
-			return err
-		}, opts...)
-		is.NoErr(err)
-		publish(t, client, orders)
-		pulsetest.Group{DB: db, Name: "shop"}.WaitQuiet(t)
-		is.Equal(left.Load(), int64(orders*legs))
-		is.Equal(len(pulsetest.Published[order]{DB: db, Topic: "order.shipped"}.Values(t)), orders*legs)
+		for name, change := range map[string]func(*pulse.Config){
+			"streams": func(*pulse.Config) {},
+			"polling": func(c *pulse.Config) { c.DisableChangeStreams, c.PollInterval = true, 300*time.Millisecond },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				db := pulsetest.Database(t)
+				chain(t, db, start(t, db, change), opts)
+			})
+		}
 	})
+}
+
+func chain(t *testing.T, db *mongo.Database, client *pulse.Client, opts []pulse.SubscribeOption) {
+	is := is.New(t)
+	const orders, legs = 20, 3
+	var left atomic.Int64
+	_, err := placed.Subscribe(t.Context(), client, func(ctx context.Context, e *pulse.Event[order]) error {
+		_, err := shipped.Publish(ctx, client, order{Number: 1})
+		return err
+	}, opts...)
+	is.NoErr(err)
+	_, err = shipped.Subscribe(t.Context(), client, func(ctx context.Context, e *pulse.Event[order]) error {
+		left.Add(1)
+		if e.Data.Number == legs {
+			return nil
+		}
+		_, err := shipped.Publish(ctx, client, order{Number: e.Data.Number + 1})
+		return err
+	}, opts...)
+	is.NoErr(err)
+	publish(t, client, orders)
+	pulsetest.Group{DB: db, Name: "shop"}.WaitQuiet(t)
+	is.Equal(left.Load(), int64(orders*legs))
+	is.Equal(len(pulsetest.Published[order]{DB: db, Topic: "order.shipped"}.Values(t)), orders*legs)
 }
 
 // Delays of hours pass at once, and each retry is made: the third attempt succeeds.
@@ -228,4 +243,63 @@ func TestPublished_WaitsForAnEvent(t *testing.T) {
 		is.Equal(e.Data.Number, i)
 	}
 	is.Equal(len(pulsetest.Published[bson.RawValue]{DB: db, Topic: "order.placed"}.Wait(t, 10)), 10)
+}
+
+// What cannot become quiet is told by topic.
+func TestGroup_SaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	client := start(t, db)
+	_, err := placed.Subscribe(t.Context(), client, func(context.Context, *pulse.Event[order]) error { return errors.New("no") }, pulse.Unordered(), pulse.RetryDelay(time.Hour))
+	is.NoErr(err)
+	_, err = shipped.Subscribe(t.Context(), client, func(context.Context, *pulse.Event[order]) error { return nil })
+	is.NoErr(err)
+	publish(t, client, 2)
+	shop := pulsetest.Group{DB: db, Name: "shop"}
+	pulsetest.Eventually(t, "both have failed", func(ctx context.Context) error {
+		page, err := client.History().Find(ctx, pulse.HistoryQuery{Status: pulse.AttemptFailed})
+		if err == nil && len(page.Attempts) < 2 {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	says := func(text string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("%q does not say %q", text, part)
+			}
+		}
+	}
+	text := failure(t, shop.WaitQuiet)
+	says(text, "group shop has nothing left to do", "topic order.placed: 2 deliveries waiting for a retry, the first at 20")
+	is.True(!strings.Contains(text, "order.shipped")) // it is quiet
+	says(failure(t, pulsetest.Group{DB: db, Name: "shopping"}.WaitQuiet), `no subscription of the group "shopping"`)
+	says(failure(t, pulsetest.Group{Name: "shop"}.WaitQuiet), "needs the DB and the Name")
+}
+
+// impatient is a test that has hardly any time left, and may fail.
+type impatient struct {
+	testing.TB
+	text string
+}
+
+func (i *impatient) Helper()                     {}
+func (i *impatient) Deadline() (time.Time, bool) { return time.Now().Add(8 * time.Second), true }
+
+func (i *impatient) Fatal(args ...any)                 { i.text = fmt.Sprint(args...); runtime.Goexit() }
+func (i *impatient) Fatalf(format string, args ...any) { i.Fatal(fmt.Sprintf(format, args...)) }
+
+// failure returns what the helper fails its test with.
+func failure(t *testing.T, helper func(testing.TB)) string {
+	t.Helper()
+	i := &impatient{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		helper(i)
+	}()
+	<-done
+	return i.text
 }

@@ -24,6 +24,8 @@ type Owed struct {
 	Next time.Time
 	// Moving tells that discovery was at work meanwhile, so that the counts are of several moments.
 	Moving bool
+	// Paused tells that an operator has paused the subscription: what is due does not start.
+	Paused bool
 }
 
 // Nothing tells whether nothing is left to do.
@@ -48,7 +50,7 @@ func (s *Store) Owed(ctx context.Context, group string) ([]Owed, error) {
 	owed := make([]Owed, len(subs))
 	at := make(map[string]*Owed, len(subs))
 	for i, sub := range subs {
-		owed[i].Topic = sub.Topic
+		owed[i].Topic, owed[i].Paused = sub.Topic, sub.Paused != nil
 		at[sub.Topic] = &owed[i]
 	}
 	if err := s.countActive(ctx, group, at); err != nil {
@@ -94,60 +96,76 @@ func (s *Store) cursors(ctx context.Context, group string) (map[string]string, [
 
 // countActive counts the active deliveries of both formats by topic.
 func (s *Store) countActive(ctx context.Context, group string, of map[string]*Owed) error {
-	now := s.Now()
-	count := func(coll *mongo.Collection, statuses []string, add func(o *Owed, f fields, n int)) error {
-		ctx, cancel := s.deadline(ctx)
-		defer cancel()
-		cursor, err := coll.Aggregate(ctx, mongo.Pipeline{
-			{{Key: "$match", Value: bson.D{{Key: "consumerGroup", Value: group}, {Key: "status", Value: in(statuses)}}}},
-			{{Key: "$group", Value: bson.D{
-				{Key: "_id", Value: bson.D{
-					{Key: "topic", Value: "$topic"},
-					{Key: "status", Value: "$status"},
-					{Key: "locked", Value: bson.D{{Key: "$gt", Value: bson.A{"$lockToken", nil}}}},
-					{Key: "waits", Value: bson.D{{Key: "$gt", Value: bson.A{"$nextAttemptAt", now}}}},
-				}},
-				{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}},
-				{Key: "next", Value: bson.D{{Key: "$min", Value: "$nextAttemptAt"}}},
-			}}},
-		})
-		_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
-			f := parse(raw)
-			id, _ := f["_id"].DocumentOK()
-			key := parse(id)
-			n, _ := f.int("n")
-			o := of[key.str("topic")]
-			if o == nil {
-				return struct{}{} // of a subscription that was deleted: nobody will ever run it
-			}
-			locked, _ := key.bool("locked")
-			waits, _ := key.bool("waits")
-			switch {
-			case key.str("status") == delivery.StatusV1Pending && coll == s.deliveries:
-				add(o, nil, n)
-			case locked:
-				o.Running += n
-				add(o, f, n)
-			case waits:
-				o.wait(f.time("next"), n)
-				add(o, f, n)
-			case coll == s.deliveries:
-				o.Due += n
-			}
-			return struct{}{}
-		})
-		return err
-	}
-	// A delivery of version 1 is due unless its attempt says otherwise, also between two attempts.
-	err := count(s.deliveries, []string{delivery.StatusPending, delivery.StatusProcessing, delivery.StatusV1Pending}, func(o *Owed, f fields, n int) {
-		if f == nil {
-			o.Due += n
-		}
-	})
+	deliveries, err := s.activeCounts(ctx, s.deliveries, group, []string{delivery.StatusPending, delivery.StatusProcessing, delivery.StatusV1Pending})
 	if err != nil {
 		return err
 	}
-	return count(s.history, []string{delivery.StatusV1Pending}, func(o *Owed, _ fields, n int) { o.Due = max(o.Due-n, 0) })
+	attempts, err := s.activeCounts(ctx, s.history, group, []string{delivery.StatusV1Pending})
+	if err != nil {
+		return err
+	}
+	for _, c := range deliveries {
+		o := of[c.topic]
+		switch {
+		case o == nil: // the subscription was deleted: nobody will ever run them
+		case c.status == delivery.StatusV1Pending:
+			o.Due += c.n // unless their attempts, below, say otherwise; also between two attempts
+		case c.status == delivery.StatusProcessing:
+			o.Running += c.n
+		case c.waits:
+			o.wait(c.next, c.n)
+		default:
+			o.Due += c.n
+		}
+	}
+	for _, c := range attempts {
+		o := of[c.topic]
+		switch {
+		case o == nil:
+		case c.locked:
+			o.Running, o.Due = o.Running+c.n, max(o.Due-c.n, 0)
+		case c.waits:
+			o.wait(c.next, c.n)
+			o.Due = max(o.Due-c.n, 0)
+		}
+	}
+	return nil
+}
+
+// activeCount is how many documents of a topic are in a state.
+type activeCount struct {
+	topic, status string
+	locked, waits bool // they have a lock, they are due later
+	n             int
+	next          time.Time // when the first is due
+}
+
+func (s *Store) activeCounts(ctx context.Context, coll *mongo.Collection, group string, statuses []string) ([]activeCount, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := coll.Aggregate(ctx, mongo.Pipeline{
+		{{Key: "$match", Value: bson.D{{Key: "consumerGroup", Value: group}, {Key: "status", Value: in(statuses)}}}},
+		{{Key: "$group", Value: bson.D{
+			{Key: "_id", Value: bson.D{
+				{Key: "topic", Value: "$topic"},
+				{Key: "status", Value: "$status"},
+				{Key: "locked", Value: bson.D{{Key: "$gt", Value: bson.A{"$lockToken", nil}}}},
+				{Key: "waits", Value: bson.D{{Key: "$gt", Value: bson.A{"$nextAttemptAt", s.Now()}}}},
+			}},
+			{Key: "n", Value: bson.D{{Key: "$sum", Value: 1}}},
+			{Key: "next", Value: bson.D{{Key: "$min", Value: "$nextAttemptAt"}}},
+		}}},
+	})
+	return readAll(ctx, cursor, err, func(raw bson.Raw) activeCount {
+		f := parse(raw)
+		id, _ := f["_id"].DocumentOK()
+		key := parse(id)
+		c := activeCount{topic: key.str("topic"), status: key.str("status"), next: f.time("next")}
+		c.locked, _ = key.bool("locked")
+		c.waits, _ = key.bool("waits")
+		c.n, _ = f.int("n")
+		return c
+	})
 }
 
 func (o *Owed) wait(until time.Time, n int) {

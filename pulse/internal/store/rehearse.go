@@ -114,7 +114,7 @@ func (s *Store) robTopic(ctx context.Context, sub Subscription) (int, error) {
 			}
 			continue
 		}
-		verdict, delay := delivery.Decide(c.Attempt, delivery.Outcome{Failure: delivery.WorkerLost()}, policy)
+		verdict, delay := delivery.Decide(c.Attempt, delivery.Outcome{Failure: delivery.WorkerLost(), Permanent: c.Granted}, policy)
 		done, err := s.Reap(ctx, c.Expired, verdict, delay, rehearsedRetention)
 		if err != nil {
 			return robbed, err
