@@ -30,6 +30,9 @@ func (p *partition) settle(rec *kgo.Record, err error) bool {
 	if err != nil {
 		if cause := context.Cause(p.ctx); cause != nil {
 			// Not a failure of the handler's own making: the attempt does not count.
+			if errors.Is(cause, ErrPartitionLost) {
+				p.observeLost(rec)
+			}
 			log.Info("kafka: a cancelled handler has returned, its event is delivered again", "cause", cause, "error", errorText(err))
 			return false
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orionjs/orion-go/echoes"
 	"github.com/orionjs/orion-go/echoes/kafka"
+	"github.com/orionjs/orion-go/pulse/observe"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
@@ -204,11 +205,15 @@ func TestKafka_7_7_LateOutcomeIsNotStored(t *testing.T) {
 			topic := s.topic(t, 1)
 			s.fill(t, topic, 1, 0, 1)
 			started, let := make(chan struct{}), make(chan struct{})
-			m := s.join(t, s.config(append(quick(fastSession, time.Second), kgo.InstanceID("old"))...), on(topic, func(context.Context, echoes.Item[order]) error {
+			var lost losses
+			m := newMember(t, echoes.Config{
+				Kafka: kafka.New(s.config(append(quick(fastSession, time.Second), kgo.InstanceID("old"))...)), Observer: &lost,
+			}, on(topic, func(context.Context, echoes.Item[order]) error {
 				close(started)
 				<-let // whatever becomes of the context
 				return outcome
 			}))
+			is.NoErr(m.Start(t.Context()))
 			<-started
 			// A member of the same identity fences the first one.
 			var again pulsetest.Recorder[int]
@@ -233,6 +238,7 @@ func TestKafka_7_7_LateOutcomeIsNotStored(t *testing.T) {
 				}
 				return false
 			})
+			is.Equal(lost.Wait(t, 1), []observe.LeaseLost{{System: observe.Kafka, Group: s.group, Topic: topic, Attempt: 1}})
 			is.NoErr(m.Close(t.Context()))
 			s.put(t, record(topic, 0, "next"))
 			is.Equal(string(s.read(t, topic, 2)[1].Value), "next") // no retry in between
