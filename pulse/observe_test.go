@@ -193,6 +193,25 @@ func TestObserver_4_1_SeesLostLeasesAndLostWorkers(t *testing.T) {
 	is.Equal(settled[1].Attempt, 2)
 }
 
+// An event that is published for later is not late before that time.
+func TestObserver_9_1_CountsFromTheTimeOfAnEvent(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	w := &watcher{}
+	config := fast(db)
+	config.Observer = w
+	c := newClient(t, db, config)
+	later := time.Now().Add(300 * time.Millisecond).UTC().Truncate(time.Millisecond)
+	_, err := leaseOrders.Publish(t.Context(), c, order{}, pulse.NotBefore(later))
+	is.NoErr(err)
+	g := newGate()
+	g.open <- nil
+	subscribed(t, c, g.handle)
+	attempt := waitOf[observe.Attempt](t, w, 1)[0]
+	is.Equal(attempt.Events[0].PublishedAt, later)
+}
+
 // Without an observer nothing is written into headers.
 func TestObserver_NoneAddsNoHeaders(t *testing.T) {
 	t.Parallel()

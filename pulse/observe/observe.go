@@ -101,7 +101,7 @@ type Event struct {
 	ID string
 	// Headers are as they were published. They must not be changed.
 	Headers map[string]string
-	// PublishedAt is when it was published, by the publisher's clock.
+	// PublishedAt is when it was published, by the publisher's clock, or the later time that it was published for.
 	PublishedAt time.Time
 }
 

@@ -16,6 +16,9 @@ func (p *Pool) observe(t *task, startedAt time.Time) (context.Context, func(*obs
 	events := make([]observe.Event, len(t.events))
 	for i, e := range t.events {
 		events[i] = observe.Event{ID: e.ID, Headers: e.Headers, PublishedAt: e.CreatedAt}
+		if e.NotBefore.After(e.CreatedAt) {
+			events[i].PublishedAt = e.NotBefore
+		}
 	}
 	return p.Observer.Attempt(t.ctx, observe.Attempt{
 		System: observe.Pulse, Group: p.Group, Topic: t.lane.receiver.Topic, Delivery: t.deliveryID(), Number: t.attempt(),
