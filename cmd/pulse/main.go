@@ -30,6 +30,8 @@ type cli struct {
 	Subscriptions subscriptionsCommand `cmd:"" group:"Look" help:"List the groups' subscriptions: settings, cursor, lag, backlog."`
 	Deliveries    deliveriesCommand    `cmd:"" group:"Look" help:"List deliveries, or show one with its attempts and payload."`
 	History       historyCommand       `cmd:"" group:"Look" help:"List attempts, the newest first."`
+	Tail          tailCommand          `cmd:"" group:"Look" help:"Print the events of a topic as they come."`
+	Rollout       rolloutCommand       `cmd:"" group:"Look" help:"Tell whether the next step of a rollout, or of its way back, can be taken."`
 
 	Publish publishCommand `cmd:"" group:"Change" help:"Publish events from JSON."`
 	Retry   retryCommand   `cmd:"" group:"Change" help:"Grant one more attempt to deliveries that have ended."`

@@ -70,6 +70,28 @@ func TestOperator_InATerminal(t *testing.T) {
 	pulsetest.Eventually(t, "the retry succeeds", eventually(func() bool { return !failed() }))
 }
 
+// Whoever follows a topic sees its events as they come, and stops by Ctrl-C, which is no failure.
+func TestOperator_TailFollowsUntilCtrlC(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	d := newDesk(t)
+	file := filepath.Join(t.TempDir(), "order.json")
+	is.NoErr(os.WriteFile(file, []byte(`{"n": 1}`), 0o600))
+	publish := func(id string) {
+		p, _ := d.inTerminal(t, 80, "publish", "order.created", file, "--id", id)
+		is.Equal(p.wait(), 0)
+	}
+	publish("first")
+	p, keyboard := d.inTerminal(t, 80, "tail", "order.created", "--since", "1h")
+	p.await(`first  {"n":1}`)
+	publish("second")
+	p.await(`second  {"n":1}`)
+	_, err := keyboard.WriteString("\x03")
+	is.NoErr(err)
+	is.Equal(p.wait(), 0)
+	is.True(!strings.Contains(p.out.String(), "interrupted"))
+}
+
 // A long publication shows how far it is, and leaves nothing of that behind.
 func TestOperator_PublishShowsItsProgress(t *testing.T) {
 	t.Parallel()

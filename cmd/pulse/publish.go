@@ -27,6 +27,7 @@ type publishCommand struct {
 	ID            string            `name:"id" help:"ID of the event, of which there may be only one then. Publishing it again stores nothing." placeholder:"ID" xor:"id"`
 	IDPrefix      string            `help:"Give each event the ID PREFIX-N, N counting values from 1: a repeated import then stores nothing twice." placeholder:"PREFIX" xor:"id"`
 	Skip          int               `help:"Leave out the first values, to go on with an import that failed." placeholder:"N"`
+	At            later             `help:"Publish later: a date, or in how long (90s, 2h, 7d). The events are stored now and appear then, by the clients that run." placeholder:"TIME"`
 	Publisher     string            `help:"Name that is stored with the events." default:"pulse-cli" placeholder:"NAME"`
 }
 
@@ -174,7 +175,7 @@ func (p *publication) publish(ctx context.Context, chunk []eventfile.Payload) er
 		if err != nil {
 			return fmt.Errorf("line %d: %w", value.Line, err)
 		}
-		messages[i] = pulse.Message[bson.RawValue]{ID: id, Data: data, Headers: p.command.Header}
+		messages[i] = pulse.Message[bson.RawValue]{ID: id, Data: data, Headers: p.command.Header, NotBefore: p.command.At.Time}
 	}
 	results, err := pulse.NewTopic[bson.RawValue](p.command.Topic).PublishMany(ctx, p.client, messages)
 	var invalid *pulse.InvalidEventError
