@@ -32,10 +32,10 @@ type Config struct {
 	// Window is how long after its sequence's time an event may become visible. Retention is how long
 	// deliveries are kept at least; zero or less: for ever.
 	Window, Retention time.Duration
-	// Materialized is called after deliveries of a topic were stored, with their format.
-	Materialized func(topic string, format store.Format)
-	Report       func(error)
-	Logger       *slog.Logger
+	// Born is given new deliveries of a topic, which it may mark as claimed, and has put store them.
+	Born   func(ctx context.Context, topic string, deliveries []store.NewDelivery, put func() error) error
+	Report func(error)
+	Logger *slog.Logger
 }
 
 // Leader leads those topics of one client whose lease it could get.

@@ -81,9 +81,6 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	if stored, err := l.store(ctx, t, deliveries, to, page, s); err != nil || !stored {
 		return err
 	}
-	if len(deliveries) > 0 {
-		l.Materialized(topic, format)
-	}
 	if n := unnamed(page); n > 0 {
 		l.Report(fmt.Errorf("pulse: consumer group %s, topic %s: %d events are passed over: their _id is no text, and no client of Pulse writes such", l.Group, topic, n))
 	}
@@ -99,7 +96,9 @@ func (l *Leader) store(ctx context.Context, t *term, deliveries []store.NewDeliv
 	l.mu.Lock()
 	upTo := t.settled.upTo
 	l.mu.Unlock()
-	err = l.Store.Materialize(ctx, t.lease, deliveries, to, upTo)
+	err = l.Born(ctx, t.receiver.Topic, deliveries, func() error {
+		return l.Store.Materialize(ctx, t.lease, deliveries, to, upTo)
+	})
 	switch {
 	case errors.Is(err, store.ErrLeaseLost):
 		l.mu.Lock()

@@ -134,9 +134,15 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) leader(lease time.Duration) *Leader {
 	return New(Config{
 		Store: f.store, Group: "billing", Owner: "go:test", Lease: lease, Window: 10 * time.Second,
-		Materialized: func(topic string, _ store.Format) { f.told.Add(topic) },
-		Report:       func(err error) { f.reports.Add(err) },
-		Logger:       slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Born: func(_ context.Context, topic string, deliveries []store.NewDelivery, put func() error) error {
+			err := put()
+			if err == nil && len(deliveries) > 0 {
+				f.told.Add(topic)
+			}
+			return err
+		},
+		Report: func(err error) { f.reports.Add(err) },
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 }
 

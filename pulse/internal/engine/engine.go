@@ -87,7 +87,7 @@ func New(cfg Config) *Engine {
 	})
 	e.leader = discovery.New(discovery.Config{
 		Store: cfg.Store, Group: cfg.Group, Owner: cfg.Owner, Lease: cfg.DiscoveryLease, Window: cfg.LookBack, Retention: cfg.HistoryRetention,
-		Materialized: e.materialized, Report: cfg.Report, Logger: cfg.Logger,
+		Born: e.born, Report: cfg.Report, Logger: cfg.Logger,
 	})
 	panicked := func(err *lifecycle.PanicError) { cfg.Report(err) }
 	e.intake, e.core = lifecycle.New(panicked), lifecycle.New(panicked)

@@ -20,10 +20,13 @@ func (e *Engine) woken(topic string, source observe.Source) {
 	}
 }
 
-// materialized wakes the topic's lane, whose deliveries this client has just stored.
-func (e *Engine) materialized(topic string, format store.Format) {
-	e.woken(topic, observe.Local)
-	e.pool.Wake(topic, format)
+// born hands the deliveries that this client is about to store to its workers.
+func (e *Engine) born(ctx context.Context, topic string, deliveries []store.NewDelivery, put func() error) error {
+	err := e.pool.Born(ctx, topic, deliveries, put)
+	if err == nil && len(deliveries) > 0 {
+		e.woken(topic, observe.Local)
+	}
+	return err
 }
 
 // backlog counts what waits in the topics that this client leads: one command for ten of them. What others lead is

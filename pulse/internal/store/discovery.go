@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -35,13 +36,41 @@ type NewDelivery struct {
 	Batch  bool
 	// Format is V2 for batches.
 	Format Format
+	// Lock, for version 2 on a server with transactions, has the delivery stored as claimed already.
+	Lock *Lock
+
+	id, attemptID string
+}
+
+// Lock is what a claim writes.
+type Lock struct {
+	Owner, Token string
+	Lease        time.Duration
+}
+
+// Candidate is what a delivery with a Lock is to its worker, once it is stored.
+func (n *NewDelivery) Candidate() Candidate {
+	n.name()
+	ids := make([]string, len(n.Events))
+	for i, e := range n.Events {
+		ids[i] = e.EventID
+	}
+	return Candidate{Format: n.Format, ID: n.id, AttemptID: n.attemptID, EventIDs: ids}
+}
+
+// name gives the delivery its IDs.
+func (n *NewDelivery) name() {
+	if n.id == "" {
+		n.id, n.attemptID = newID(), newID()
+	}
 }
 
 // documents returns the delivery's document and, for version 1, the one of its first attempt. With mark
 // the delivery carries the marker until that is stored.
-func (n NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) {
+func (n *NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) {
 	last := n.Events[len(n.Events)-1]
-	id := newID()
+	n.name()
+	id := n.id
 	if n.Format == V1 {
 		doc = bson.D{
 			{Key: "_id", Value: id},
@@ -83,7 +112,7 @@ func (n NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) {
 	}
 	doc = append(doc,
 		bson.E{Key: "attempt", Value: int32(0)},
-		bson.E{Key: "attemptId", Value: newID()},
+		bson.E{Key: "attemptId", Value: n.attemptID},
 		bson.E{Key: "attemptCreatedAt", Value: now},
 		bson.E{Key: "nextAttemptAt", Value: now},
 		bson.E{Key: "attempts", Value: bson.A{}},
@@ -104,15 +133,19 @@ func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDe
 	now := s.Now()
 	docs := make([]bson.D, len(deliveries))
 	var attempts []bson.D
-	for i, d := range deliveries {
+	locks := map[int]*Lock{}
+	for i := range deliveries {
 		var attempt bson.D
-		if docs[i], attempt = d.documents(now, !s.transactions); attempt != nil {
+		if lock := deliveries[i].Lock; lock != nil {
+			locks[i] = lock
+		}
+		if docs[i], attempt = deliveries[i].documents(now, !s.transactions); attempt != nil {
 			attempts = append(attempts, attempt)
 		}
 	}
 	var err error
 	if s.transactions {
-		err = s.materializeTogether(ctx, lease, docs, attempts, to, settled)
+		err = s.materializeTogether(ctx, lease, docs, attempts, locks, to, settled)
 	} else {
 		err = s.materializeInSteps(ctx, lease, docs, attempts, to, settled)
 	}
@@ -122,16 +155,19 @@ func (s *Store) Materialize(ctx context.Context, lease Lease, deliveries []NewDe
 	return nil
 }
 
-func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs, attempts []bson.D, to Position, settled bson.Timestamp) error {
+func (s *Store) materializeTogether(ctx context.Context, lease Lease, docs, attempts []bson.D, locks map[int]*Lock, to Position, settled bson.Timestamp) error {
 	return s.inTransaction(ctx, func(ctx context.Context) error {
 		// The cursor first: a conflict with another leader then costs one small write.
-		if err := s.advance(ctx, lease, to, settled); err != nil {
+		now, err := s.advance(ctx, lease, to, settled)
+		if err != nil || len(docs) == 0 {
 			return err
 		}
-		if len(docs) == 0 {
-			return nil
+		// An insert cannot ask for the server's time, by which leases are judged. The cursor's write has told it.
+		stored := slices.Clone(docs)
+		for i, lock := range locks {
+			stored[i] = lock.on(docs[i], now)
 		}
-		_, err := s.deliveries.InsertMany(ctx, docs)
+		_, err = s.deliveries.InsertMany(ctx, stored)
 		if mongo.IsDuplicateKeyError(err) {
 			err = fmt.Errorf("%w: %w", ErrDelivered, err)
 		}
@@ -162,7 +198,8 @@ func (s *Store) materializeInSteps(ctx context.Context, lease Lease, docs, attem
 	}
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	return s.advance(ctx, lease, to, settled)
+	_, err := s.advance(ctx, lease, to, settled)
+	return err
 }
 
 // without leaves out the elements at the indexes.
@@ -190,14 +227,35 @@ func (s *Store) firstAttempts(ctx context.Context, attempts []bson.D) error {
 	return s.unmark(ctx, s.deliveries, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}})
 }
 
+// on returns the document of a new delivery as a claim at that time leaves it.
+func (k *Lock) on(doc bson.D, now time.Time) bson.D {
+	claimed := append(make(bson.D, 0, len(doc)+len(lockFields)), doc...)
+	for i := range claimed {
+		switch claimed[i].Key {
+		case "status":
+			claimed[i].Value = delivery.StatusProcessing
+		case "attempt":
+			claimed[i].Value = int32(1)
+		}
+	}
+	return append(claimed,
+		bson.E{Key: "startedAt", Value: now},
+		bson.E{Key: "lockOwner", Value: k.Owner},
+		bson.E{Key: "lockToken", Value: k.Token},
+		bson.E{Key: "lockedAt", Value: now},
+		bson.E{Key: "lockedUntil", Value: now.Add(k.Lease)},
+		bson.E{Key: "heartbeatAt", Value: now},
+	)
+}
+
 // advance moves the cursor by a compare-and-set on the lease's token that always modifies the
 // document: in a transaction an update that changes nothing writes nothing, and two leaders could
-// both commit.
-func (s *Store) advance(ctx context.Context, lease Lease, to Position, settled bson.Timestamp) error {
+// both commit. It returns the server's time.
+func (s *Store) advance(ctx context.Context, lease Lease, to Position, settled bson.Timestamp) (time.Time, error) {
 	set := bson.D{
 		{Key: "cursorSequence", Value: literal(to.Sequence)},
 		{Key: "cursorSequenceEventId", Value: literal(to.EventID)},
-		{Key: "updatedAt", Value: literal(s.Now())},
+		{Key: "updatedAt", Value: "$$NOW"},
 		// Late events move no cursor. Whatever stands there that is no number is where counting begins again.
 		{Key: "cursorMoves", Value: bson.D{{Key: "$cond", Value: bson.A{
 			bson.D{{Key: "$in", Value: bson.A{bson.D{{Key: "$type", Value: "$cursorMoves"}}, bson.A{"int", "long"}}}}, bson.D{{Key: "$add", Value: bson.A{"$cursorMoves", int64(1)}}}, int64(1),
@@ -206,16 +264,17 @@ func (s *Store) advance(ctx context.Context, lease Lease, to Position, settled b
 	if !settled.IsZero() {
 		set = append(set, bson.E{Key: "settledSequence", Value: literal(settled)})
 	}
-	res, err := s.subscriptions.UpdateOne(ctx,
+	raw, err := s.subscriptions.FindOneAndUpdate(ctx,
 		bson.D{{Key: "_id", Value: lease.ID}, {Key: "discoveryLockToken", Value: lease.Token}},
-		pipelineSet(set))
+		pipelineSet(set),
+		options.FindOneAndUpdate().SetReturnDocument(options.After).SetProjection(bson.D{{Key: "updatedAt", Value: 1}})).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return time.Time{}, ErrLeaseLost
+	}
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	if res.ModifiedCount == 0 {
-		return ErrLeaseLost
-	}
-	return nil
+	return parse(raw).time("updatedAt"), nil
 }
 
 // duplicates returns the indexes that an insert refused as duplicates, and whether that was all.

@@ -73,10 +73,11 @@ func (p *Pool) claimRound(ctx context.Context) (progress bool, err error) {
 // buffer is more than half full, so that claims stay large. p.mu is held.
 func (p *Pool) ahead(l *lane) int {
 	share := p.share(l)
-	if 2*len(l.buffer) > share {
+	buffered := len(l.buffer) + l.births.ahead
+	if 2*buffered > share {
 		return 0
 	}
-	return share - len(l.buffer)
+	return share - buffered
 }
 
 // share is the size of the lane's buffer: what its pace allows, in competition with the other lanes
@@ -170,9 +171,9 @@ func (p *Pool) lookForCandidates(ctx context.Context, l *lane, src *source, page
 		due = append(append(make([]store.Candidate, 0, len(due)), due[start:]...), due[:start]...)
 	}
 	src.contended = false
-	src.candidates = due
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	src.candidates = due
 	src.ready = src.ready || more
 	p.countNeedy(l, src)
 	p.dispatch()
@@ -255,21 +256,25 @@ func (p *Pool) unreserve(l *lane, keep int) {
 func (p *Pool) claim(ctx context.Context, picked []store.Candidate) (won []store.Candidate, token string, deadline time.Time, err error) {
 	token = uuid.NewString()
 	deadline = clock.Now().Add(p.trust())
-	lookup := context.WithoutCancel(ctx)
-	won, err = p.Store.Claim(lookup, picked, p.Owner, token, p.Lease)
-	if err == nil {
-		return won, token, deadline, nil
+	won, err = p.Store.Claim(context.WithoutCancel(ctx), picked, p.Owner, token, p.Lease)
+	if err != nil {
+		won = p.lookUp(ctx, picked, token, deadline)
 	}
+	return won, token, deadline, err
+}
+
+// lookUp asks which claims of a token are stored, until that is known or the lease would be over.
+func (p *Pool) lookUp(ctx context.Context, picked []store.Candidate, token string, deadline time.Time) []store.Candidate {
 	pause := backoff.NewExponential(50*time.Millisecond, time.Second)
 	for clock.Until(deadline) > 0 {
-		if won, found := p.Store.Claimed(lookup, picked, token); found == nil {
-			return won, token, deadline, err
+		if won, err := p.Store.Claimed(context.WithoutCancel(ctx), picked, token); err == nil {
+			return won
 		}
 		if clock.Sleep(ctx, pause.Next()) != nil {
 			break
 		}
 	}
-	return nil, token, deadline, err
+	return nil
 }
 
 // trust is how long a lease is relied on without the database: a little less than it lasts.
@@ -288,7 +293,9 @@ func (p *Pool) learn(l *lane, src *source, picked, won int) {
 	}
 	// Nothing at all: the list is stale. Read a new one, but not at once if that happens again and
 	// again, as with deliveries that look claimable and are not.
+	p.mu.Lock()
 	src.candidates = nil
+	p.mu.Unlock()
 	src.misses++
 	pause := clock.Jitter(backoff.Delay(time.Millisecond, 2, min(src.misses, 10)), 1)
 	topic := l.receiver.Topic
@@ -298,37 +305,50 @@ func (p *Pool) learn(l *lane, src *source, picked, won int) {
 // admit takes won claims into the lane: they are held, their events are read, and they start on the
 // reserved slots or wait in the buffer for one.
 func (p *Pool) admit(ctx context.Context, l *lane, src *source, won []store.Candidate, token string, deadline time.Time) {
+	tasks := p.holdClaims(l, won, token, deadline)
+	err := p.load(ctx, tasks)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.place(ctx, l, tasks, l.reserved, err)
+	p.slots -= n
+	l.reserved -= n
+	p.countNeedy(l, src)
+	p.dispatch()
+}
+
+// holdClaims makes tasks of won claims, whose leases are renewed from now on.
+func (p *Pool) holdClaims(l *lane, won []store.Candidate, token string, deadline time.Time) []*task {
 	tasks := make([]*task, len(won))
 	for i, c := range won {
 		tasks[i] = p.newTask(l, c, token, deadline)
 	}
 	p.hold(tasks)
-	err := p.load(ctx, tasks)
+	return tasks
+}
+
+// place starts tasks on so many slots that are kept for them, and puts the others into the buffer. It returns how
+// many it started. With an error, of reading their events, all are handed back. p.mu is held.
+func (p *Pool) place(ctx context.Context, l *lane, tasks []*task, slots int, err error) (begun int) {
 	if err != nil && ctx.Err() == nil {
-		p.Report(fmt.Errorf("pulse: topic %s: %d claimed deliveries are handed back unrun: %w", l.receiver.Topic, len(tasks), err))
+		go p.Report(fmt.Errorf("pulse: topic %s: %d claimed deliveries are handed back unrun: %w", l.receiver.Topic, len(tasks), err))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	// Reading the events may have taken longer than the leases last: what was lost meanwhile must not start.
 	tasks = slices.DeleteFunc(tasks, p.loseOverdue)
 	if err != nil || l.resting() || p.closing {
 		p.handBack(tasks)
-	} else {
-		// What may not wait comes first: at most as many as slots were reserved when they were picked.
-		policy := l.receiver.Policy()
-		slices.SortStableFunc(tasks, func(a, b *task) int {
-			return boolInt(mayClaimAhead(a.Candidate, policy)) - boolInt(mayClaimAhead(b.Candidate, policy))
-		})
-		n := min(l.reserved, len(tasks))
-		p.slots -= n
-		l.reserved -= n
-		for _, t := range tasks[:n] {
-			p.start(t)
-		}
-		l.buffer = append(l.buffer, tasks[n:]...)
+		return 0
 	}
-	p.countNeedy(l, src)
-	p.dispatch()
+	// What may not wait comes first: at most as many as slots were reserved when they were picked.
+	policy := l.receiver.Policy()
+	slices.SortStableFunc(tasks, func(a, b *task) int {
+		return boolInt(mayClaimAhead(a.Candidate, policy)) - boolInt(mayClaimAhead(b.Candidate, policy))
+	})
+	begun = min(slots, len(tasks))
+	for _, t := range tasks[:begun] {
+		p.start(t)
+	}
+	l.buffer = append(l.buffer, tasks[begun:]...)
+	return begun
 }
 
 func boolInt(b bool) int {

@@ -17,6 +17,7 @@ type lane struct {
 	sources  map[store.Format]*source
 	running  int
 	reserved int // slots reserved for this lane's next claim
+	births   births
 	buffer   []*task
 	pace     pace
 	order    order
@@ -32,7 +33,7 @@ type source struct {
 	timer  *time.Timer // for the nearest of dues
 	dues   []time.Time // when deliveries become due, by the server's clock, nearest first
 
-	// Used by the claim loop alone.
+	// Changed by the claim loop alone, which reads them without the lock.
 	candidates []store.Candidate
 	contended  bool // others claimed from the last page as well
 	misses     int  // claims in a row that won nothing

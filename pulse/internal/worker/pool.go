@@ -132,7 +132,7 @@ func (p *Pool) nextLane() *lane {
 
 // wantsSlot tells whether the lane has use for a slot; p.mu is held.
 func (p *Pool) wantsSlot(l *lane) bool {
-	used := l.running + l.reserved
+	used := l.running + l.reserved + l.births.slots
 	if l.order.steps.slot {
 		used++
 	}

@@ -24,7 +24,7 @@ func (l *lane) allowance() int {
 		return math.MaxInt32 // unlimited
 	}
 	tokens := math.Floor(l.receiver.Rate.TokensAt(clock.Now()))
-	return max(0, int(tokens)-len(l.buffer)-l.reserved)
+	return max(0, int(tokens)-len(l.buffer)-l.reserved-l.births.slots-l.births.ahead)
 }
 
 // mayBegin tells whether there is a token for a handler to begin; p.mu is held.

@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
+	"github.com/orionjs/orion-go/pulse/internal/store"
+)
+
+// births are what a lane expects of a write that is on its way: so many of the new deliveries are claimed by it, for
+// slots that are kept for them and for its buffer.
+type births struct{ slots, ahead int }
+
+// Born stores new deliveries of a topic, of one format, by put, which must store all or none. As many as the
+// topic's lane has room for are claimed by the same write: nobody has to look for them and to claim them, which
+// would be half of the way from an event to its handler, and of the database's work. For the others the lane is
+// woken.
+//
+// While the lane knows of older deliveries, or may not know all of them, none is claimed so: it would overtake them,
+// and under a load that is too high they would wait for ever.
+func (p *Pool) Born(ctx context.Context, topic string, deliveries []store.NewDelivery, put func() error) error {
+	if len(deliveries) == 0 {
+		return put()
+	}
+	l, room := p.expect(topic, deliveries)
+	n := room.slots + room.ahead
+	if n == 0 {
+		err := put()
+		if err == nil {
+			p.Wake(topic, deliveries[0].Format)
+		}
+		return err
+	}
+	token, deadline := uuid.NewString(), clock.Now().Add(p.trust())
+	lock := &store.Lock{Owner: p.Owner, Token: token, Lease: p.Lease}
+	born := make([]store.Candidate, n)
+	for i := range born {
+		deliveries[i].Lock = lock
+		born[i] = deliveries[i].Candidate()
+	}
+	loaded := p.readAhead(ctx, born)
+	err := put()
+	found, unread := loaded()
+	won := born
+	if err != nil {
+		won = nil
+		if !errors.Is(err, store.ErrLeaseLost) && !errors.Is(err, store.ErrDelivered) {
+			won = p.lookUp(ctx, born, token, deadline)
+			p.doubtClaim(l, store.V2, born, won, token)
+		}
+	}
+	if p.Observer != nil && len(won) > 0 {
+		p.observeClaim(l, n, len(won))
+	}
+	tasks := p.holdClaims(l, won, token, deadline)
+	for _, t := range tasks {
+		if unread == nil && len(t.EventIDs) == 1 {
+			t.take(found)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.births.slots -= room.slots
+	l.births.ahead -= room.ahead
+	p.slots -= room.slots
+	p.place(ctx, l, tasks, room.slots, unread)
+	if err == nil && len(deliveries) > n {
+		p.wake(l, store.V2)
+	}
+	p.dispatch()
+	return err
+}
+
+// expect keeps room in the topic's lane for what is about to be stored.
+func (p *Pool) expect(topic string, deliveries []store.NewDelivery) (*lane, births) {
+	var room births
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lane(topic)
+	if l == nil || l.resting() || p.closing || deliveries[0].Format != store.V2 || !p.Store.Transactions() || l.behind() {
+		return nil, room
+	}
+	for room.slots < len(deliveries) && p.running+p.slots < p.Workers && p.unsettled < maxUnsettled &&
+		l.running+l.reserved+l.births.slots < p.limit(l) && l.allowance() > 0 {
+		room.slots++
+		l.births.slots++
+		p.slots++
+	}
+	if delivery.MayClaimAhead(0, l.receiver.Policy()) {
+		room.ahead = min(p.ahead(l), len(deliveries)-room.slots)
+		l.births.ahead += room.ahead
+	}
+	return l, room
+}
+
+// behind tells whether there may be deliveries that the lane has not claimed; Pool.mu is held.
+func (l *lane) behind() bool {
+	for _, src := range l.sources {
+		if src.ready || len(src.candidates) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// readAhead reads the events of single deliveries while these are stored. The returned function waits for them.
+func (p *Pool) readAhead(ctx context.Context, born []store.Candidate) func() (map[string]store.Event, error) {
+	var ids []string
+	for _, c := range born {
+		if len(c.EventIDs) == 1 {
+			ids = append(ids, c.EventIDs[0])
+		}
+	}
+	var found map[string]store.Event
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if len(ids) > 0 {
+			found, err = p.Store.Events(ctx, ids)
+		}
+	}()
+	return func() (map[string]store.Event, error) {
+		<-done
+		return found, err
+	}
+}
