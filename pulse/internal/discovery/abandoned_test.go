@@ -45,7 +45,7 @@ func TestCampaign_6_2_EndsTheTransactionOfALostLeader(t *testing.T) {
 	is.NoErr(l.Campaign(t.Context(), r, left[0]))
 	is.Equal(len(l.Leading()), 1)
 	f.publish(t, 3)
-	is.NoErr(l.look(t.Context(), "t"))
+	is.NoErr(polled(t.Context(), l))
 	f.eachOnce(t, 3)
 	is.True(session.CommitTransaction(t.Context()) != nil) // the lost one writes nothing when it comes back
 }

@@ -56,6 +56,9 @@ type term struct {
 	deadline time.Time // on the monotonic clock: later the lease may be another's
 	cursor   store.Position
 	settled  settled
+	// How often there was reason to think that events lie ahead of the cursor that no change stream shows, and up
+	// to which of these times a read has reached the end of the topic since.
+	asked, answered int
 
 	// Owned by whoever took the topic from the queue.
 	uncertain bool // what is stored at and behind the cursor is not known
@@ -68,8 +71,23 @@ func New(cfg Config) *Leader {
 
 // Look asks for a look at the topic's events; nothing happens unless this client leads it.
 func (l *Leader) Look(topic string) {
-	if l.term(topic) != nil {
+	l.mu.Lock()
+	t := l.terms[topic]
+	if t != nil {
+		t.asked++
+	}
+	l.mu.Unlock()
+	if t != nil {
 		l.queue.Add(topic)
+	}
+}
+
+// Missed says that a change stream begins here: what happened before it is to be read before what it shows counts.
+func (l *Leader) Missed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.terms {
+		t.asked++
 	}
 }
 

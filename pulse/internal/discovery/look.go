@@ -29,7 +29,7 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 		return nil
 	}
 	l.mu.Lock()
-	overdue, cursor := clock.Until(t.deadline) <= 0, t.cursor
+	overdue := clock.Until(t.deadline) <= 0
 	if overdue {
 		l.drop(topic, t)
 	}
@@ -49,23 +49,28 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 		return err
 	}
 	t.uncertain = false
-	l.mu.Lock()
-	cursor = t.cursor
-	caughtUp := t.settled.upTo.Compare(cursor.Sequence) >= 0
-	l.mu.Unlock()
-	read := l.Store.Now()
-
 	settings := t.receiver.Settings()
 	batch, size := settings.Batch(), 1
 	if batch {
 		size = settings.BatchSize
 	}
-	page, more, err := l.Store.EventsAfter(ctx, topic, cursor, pageLimit(size), batch)
-	if err != nil {
-		t.uncertain = true
-		return err
+	l.mu.Lock()
+	cursor := t.cursor
+	caughtUp := t.settled.upTo.Compare(cursor.Sequence) >= 0
+	asked := t.asked
+	page, read := t.next(batch)
+	l.mu.Unlock()
+	at, more := l.Store.Now(), false
+	if read {
+		if page, more, err = l.Store.EventsAfter(ctx, topic, cursor, pageLimit(size), batch); err != nil {
+			t.uncertain = true
+			return err
+		}
 	}
 	if len(page) == 0 && len(s.late) == 0 {
+		if read {
+			l.answer(t, asked)
+		}
 		return l.close(ctx, t, s)
 	}
 	format := settings.Format()
@@ -73,10 +78,10 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	if cursor.After(to) {
 		to = cursor
 	}
-	if caughtUp {
+	if caughtUp && read {
 		// With all before it settled the page continues the scan: a backlog older than the window is
 		// settled while it is read.
-		s.done, s.at, s.to = true, read, to.Sequence
+		s.done, s.at, s.to = true, at, to.Sequence
 	}
 	if stored, err := l.store(ctx, t, deliveries, to, page, s); err != nil || !stored {
 		return err
@@ -84,10 +89,20 @@ func (l *Leader) look(ctx context.Context, topic string) error {
 	if n := unnamed(page); n > 0 {
 		l.Report(fmt.Errorf("pulse: consumer group %s, topic %s: %d events are passed over: their _id is no text, and no client of Pulse writes such", l.Group, topic, n))
 	}
-	if more || rest {
+	switch {
+	case more || rest:
 		l.queue.Add(topic)
+	case read:
+		l.answer(t, asked)
 	}
 	return nil
+}
+
+// answer remembers that the topic was read to its end after it was asked for so many times.
+func (l *Leader) answer(t *term, asked int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.answered = asked
 }
 
 // store stores the deliveries with the cursor, and draws the conclusions. It stores nothing when the lease is

@@ -31,7 +31,7 @@ type settled struct {
 	delivered map[string]bson.Timestamp
 	rescan    bool // something may have arrived behind the cursor
 	// shown holds events that a change stream showed and that have no delivery yet, as far as is known.
-	shown map[string]store.Position
+	shown map[string]store.EventKey
 }
 
 // maxShown bounds what is remembered of a backlog; what is late beyond it is found by the scan of the next poll.
@@ -41,30 +41,65 @@ const maxShown = 4096
 // or are settled. They appeared behind the cursor, or while it moved. Leader.mu is held.
 func (t *term) overtaken() []store.EventKey {
 	var late []store.EventKey
-	maps.DeleteFunc(t.settled.shown, func(id string, at store.Position) bool {
+	maps.DeleteFunc(t.settled.shown, func(id string, at store.EventKey) bool {
 		_, delivered := t.settled.delivered[id]
 		if delivered || at.Sequence.Compare(t.settled.upTo) < 0 || !at.After(t.settled.start) {
 			return true
 		}
 		if !at.After(t.cursor) {
-			late = append(late, store.EventKey{Position: at})
+			late = append(late, at)
 		}
 		return false
 	})
 	return late
 }
 
+// maxFromStream is up to how many events are taken from the change stream alone. For more, one read costs little
+// for each.
+const maxFromStream = 64
+
+// next returns what a look has to make deliveries of: the events that the change stream has shown ahead of the
+// cursor, in order, when they are all that can be there. Else, or when they are many or their sizes count, read
+// says that the events are to be read. Leader.mu is held.
+//
+// They are all when a read reached the end of the topic and the stream has told of everything since. An event that
+// it has not told of yet was committed after those that it has, and is overtaken as if it had been read too late.
+func (t *term) next(sized bool) (page []store.EventKey, read bool) {
+	if t.asked != t.answered {
+		return nil, true
+	}
+	for id, e := range t.settled.shown {
+		if _, delivered := t.settled.delivered[id]; !delivered && e.After(t.cursor) {
+			page = append(page, e)
+		}
+	}
+	if len(page) > maxFromStream || sized && len(page) > 0 {
+		return nil, true
+	}
+	slices.SortFunc(page, inOrder)
+	return page, false
+}
+
+func inOrder(a, b store.EventKey) int {
+	if a.After(b.Position) {
+		return 1
+	}
+	return -1
+}
+
 // Seen tells the leader of an event that a change stream showed.
-func (l *Leader) Seen(topic string, at store.Position) {
+func (l *Leader) Seen(topic string, e store.EventKey) {
 	l.mu.Lock()
 	t := l.terms[topic]
 	if t == nil {
 		l.mu.Unlock()
 		return
 	}
-	_, delivered := t.settled.delivered[at.EventID]
-	if !delivered && at.EventID != "" && len(t.settled.shown) < maxShown {
-		t.settled.shown[at.EventID] = at
+	_, delivered := t.settled.delivered[e.EventID]
+	if !delivered && e.EventID != "" && len(t.settled.shown) < maxShown {
+		t.settled.shown[e.EventID] = e
+	} else if !delivered {
+		t.asked++
 	}
 	l.mu.Unlock()
 	if !delivered {
@@ -103,9 +138,10 @@ func (l *Leader) Settled() map[string]bson.Timestamp {
 // begin takes over what the subscription says of the past; Leader.mu is held.
 func (t *term) begin(sub store.Subscription) {
 	t.cursor = sub.Cursor
+	t.asked++
 	t.settled = settled{
 		start: sub.Start, upTo: later(sub.Settled, sub.Start.Sequence), stored: sub.Settled,
-		delivered: map[string]bson.Timestamp{}, rescan: true, shown: map[string]store.Position{},
+		delivered: map[string]bson.Timestamp{}, rescan: true, shown: map[string]store.EventKey{},
 	}
 }
 
@@ -176,12 +212,7 @@ func (l *Leader) lookBehind(ctx context.Context, t *term, fresh bool) (scan, err
 		}
 		late = slices.DeleteFunc(late, func(k store.EventKey) bool { return !behind(k.Position) })
 	}
-	slices.SortFunc(late, func(a, b store.EventKey) int {
-		if a.After(b.Position) {
-			return 1
-		}
-		return -1
-	})
+	slices.SortFunc(late, inOrder)
 	s.late = late
 	return s, nil
 }

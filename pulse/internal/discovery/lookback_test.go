@@ -49,7 +49,7 @@ func lookAll(t *testing.T, l *Leader) {
 	t.Helper()
 	for range 5 {
 		l.LookBack()
-		is.New(t).NoErr(l.look(t.Context(), "t"))
+		is.New(t).NoErr(polled(t.Context(), l))
 	}
 }
 
@@ -147,7 +147,7 @@ func TestLookBack_3_5_LateEventsAreDeliveredOnce(t *testing.T) {
 				ids = append(ids, f.at(t, 3, 35), f.at(t, 1, 1))
 				lookAll(t, next)
 				f.deliveredOnce(t, ids...)
-				is.New(t).NoErr(l.look(t.Context(), "t")) // the former one has not heard of it
+				is.New(t).NoErr(polled(t.Context(), l)) // the former one has not heard of it
 				f.deliveredOnce(t, ids...)
 			})
 		}
@@ -200,13 +200,13 @@ func TestLookBack_3_5_CleanupLeavesWhatTheNextLeaderNeeds(t *testing.T) {
 					f.at(t, ago, 0) // as some servers number what is stamped: the settled sequence has the same form
 				}
 				l := f.leads(t, settings)
-				is.NoErr(l.look(t.Context(), "t"))
+				is.NoErr(polled(t.Context(), l))
 				for _, ago := range c.then {
 					f.at(t, ago, 0) // whose deliveries are stored with what is settled
 				}
 				for range c.looks {
 					l.LookBack()
-					is.NoErr(l.look(t.Context(), "t"))
+					is.NoErr(polled(t.Context(), l))
 				}
 				if left := f.cleanUp(t, l); kind != "batches" {
 					is.True(left >= c.least && left <= c.most)
@@ -313,7 +313,7 @@ func TestLook_4_11_RacingLeadersOfDifferentVersions(t *testing.T) {
 			var ids []string
 			for round := range 6 {
 				former := f.leads(t, kinds[round%2])
-				is.NoErr(former.look(t.Context(), "t"))
+				is.NoErr(polled(t.Context(), former))
 				present := f.leads(t, kinds[(round+1)%2])
 				for i := range 15 {
 					ids = append(ids, f.at(t, 0, uint32(1000*round+i)))
@@ -321,7 +321,7 @@ func TestLook_4_11_RacingLeadersOfDifferentVersions(t *testing.T) {
 				var race sync.WaitGroup
 				errs := make([]error, 2)
 				for i, l := range []*Leader{former, present} {
-					race.Go(func() { errs[i] = l.look(t.Context(), "t") })
+					race.Go(func() { errs[i] = polled(t.Context(), l) })
 				}
 				race.Wait()
 				is.NoErr(errs[0])

@@ -14,6 +14,12 @@ import (
 // a retry wakes itself when it is due; the others only help out.
 const duePause = 250 * time.Millisecond
 
+// reopened is called when a change stream begins, before its first notice.
+func (e *Engine) reopened() {
+	e.leader.Missed()
+	e.pollSoon()
+}
+
 // notice acts on a change that the stream told of.
 func (e *Engine) notice(n store.Notice) {
 	if n.Topic != "" {
@@ -21,10 +27,10 @@ func (e *Engine) notice(n store.Notice) {
 	}
 	switch n.Kind {
 	case store.EventPublished:
-		e.stamps.forget(n.At.EventID)
-		e.leader.Seen(n.Topic, n.At)
+		e.stamps.forget(n.Event.EventID)
+		e.leader.Seen(n.Topic, n.Event)
 	case store.EventPending:
-		e.stamps.committed(n.At.EventID)
+		e.stamps.committed(n.Event.EventID)
 	case store.EventWaiting:
 		e.publishAt(n.Due)
 	case store.DeliveryStored, store.AttemptStored:

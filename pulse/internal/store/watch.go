@@ -44,8 +44,8 @@ type Notice struct {
 	// Due is by the clock of whoever stored it as he knew the server's; another client may be a little behind,
 	// and would not find yet what it is told of.
 	Due time.Time
-	// At is the event's place in the order.
-	At Position
+	// Event is what was published; its size is not known.
+	Event EventKey
 }
 
 // watchWait is how long the server holds an empty answer back. The stream ends with its context, so a
@@ -92,6 +92,7 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 			{Key: "ns", Value: 1},
 			{Key: "fullDocument._id", Value: 1},
 			{Key: "fullDocument.sequence", Value: 1},
+			{Key: "fullDocument.createdAt", Value: 1},
 			{Key: "fullDocument.topic", Value: 1},
 			{Key: "fullDocument.nextAttemptAt", Value: 1},
 			{Key: "updateDescription.updatedFields.nextAttemptAt", Value: 1},
@@ -130,7 +131,7 @@ func (st *Stream) Next(ctx context.Context) (Notice, bool) {
 	n := Notice{Topic: document.str("topic")}
 	switch coll := parse(ns).str("coll"); {
 	case coll == st.events:
-		n.Kind, n.At = EventPublished, readKey(full).Position
+		n.Kind, n.Event = EventPublished, readKey(full)
 		if due, ok := document.date("topic"); ok {
 			n.Kind, n.Due = EventWaiting, due
 		} else if !document.has("sequence") {

@@ -31,8 +31,8 @@ func TestWatch_3_4_Notices(t *testing.T) {
 			t.Fatalf("the stream ended: %v", stream.Err())
 		}
 		if n.Kind == store.EventPublished { // its place is the server's to choose
-			is.True(!n.At.Sequence.IsZero() && n.At.EventID != "")
-			n.At = store.Position{}
+			is.True(!n.Event.Sequence.IsZero() && n.Event.EventID != "" && !n.Event.CreatedAt.IsZero())
+			n.Event = store.EventKey{}
 		}
 		return n
 	}
@@ -80,8 +80,10 @@ func TestWatch_3_4_Notices(t *testing.T) {
 	again, _, _, err := s.Candidates(ctx, group, "b", store.V2, 10)
 	is.NoErr(err)
 	is.Equal(len(again), 0)
-	_, err = deliveries(db).UpdateByID(ctx, leases[1].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "nextAttemptAt", Value: s.Now()}}}}) // without becoming pending
+	now := s.Now() // as a tool makes it due, which is pending already
+	_, err = deliveries(db).UpdateByID(ctx, leases[1].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "nextAttemptAt", Value: now}}}})
 	is.NoErr(err)
+	is.Equal(next(), store.Notice{Kind: store.DeliveryDue, Format: store.V2, Due: now})
 	again, _, _, err = s.Candidates(ctx, group, topic, store.V2, 10)
 	is.NoErr(err)
 	is.NoErr(s.HandBack(ctx, claim(t, s, again, "again")))
