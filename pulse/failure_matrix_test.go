@@ -37,7 +37,7 @@ func (k deathKind) v1() bool { return k.consumer.Ordered || k.consumer.V1 }
 
 // The commands between which a process can die.
 var (
-	moveCursor   = command{"update", ".subscriptions", []string{"cursorMoves"}}
+	moveCursor   = command{"findAndModify", ".subscriptions", []string{"cursorMoves"}}
 	storeEach    = command{"insert", ".deliveries", nil}
 	storeAttempt = command{"insert", ".history", nil}
 	commit       = command{"commitTransaction", "", nil}
@@ -48,7 +48,7 @@ func (k deathKind) claim() command {
 	if k.v1() {
 		return command{"update", ".history", []string{"lockOwner"}}
 	}
-	return command{"update", ".deliveries", []string{"lockOwner", "v2-processing"}}
+	return command{"update", ".deliveries", []string{"lockOwner", "$add"}}
 }
 
 // outcome is the command that records an outcome, and what follows it in its transaction, if there is one.
@@ -68,6 +68,7 @@ type death struct {
 	answered bool
 	change   func(c *consumer)
 	v1Only   bool
+	v2Only   bool
 
 	behind    bool     // the deliveries are stored, and the cursor has not moved
 	delivered bool     // the deliveries are stored when it dies, and the cursor has moved
@@ -88,10 +89,14 @@ var deaths = []death{
 	{name: "inside it, before the attempts", at: always(storeAttempt), v1Only: true, attempts: once, runs: 1},
 	{name: "inside it, before the commit", at: always(storeEach, commit), attempts: once, runs: 1},
 	// After that, and before the claim.
-	{name: "it is committed, and nobody knows", at: always(storeEach, commit), answered: true, delivered: true, attempts: once, runs: 1},
-	{name: "before the claim", at: func(k deathKind) []command { return []command{k.claim()} }, delivered: true, attempts: once, runs: 1},
-	// During the handler, which may not have begun.
-	{name: "it is claimed, and nobody knows", at: func(k deathKind) []command { return []command{k.claim()} }, answered: true, delivered: true, attempts: again, runs: 1},
+	{name: "it is committed, and nobody knows", at: always(storeEach, commit), answered: true, v1Only: true, delivered: true, attempts: once, runs: 1},
+	{name: "before the claim", at: claimed, v1Only: true, delivered: true, attempts: once, runs: 1},
+	{name: "before the claim of the retry", at: claimed, change: failsFirst, v2Only: true, delivered: true, attempts: []string{"handler_error", ""}, runs: 1},
+	// During the handler, which may not have begun. In version 2 what the leader has room for is claimed when it is
+	// materialized.
+	{name: "it is claimed, and nobody knows", at: claimed, answered: true, v1Only: true, delivered: true, attempts: again, runs: 1},
+	{name: "it is committed as claimed, and nobody knows", at: always(storeEach, commit), answered: true, v2Only: true, delivered: true, attempts: again, runs: 1},
+	{name: "the retry is claimed, and nobody knows", at: claimed, answered: true, change: failsFirst, v2Only: true, delivered: true, attempts: []string{"handler_error", "worker_lost", ""}, runs: 1},
 	{name: "in the handler", change: func(c *consumer) { c.HangAfter = 1 }, delivered: true, attempts: again, runs: 1},
 	// After the side effect, before the acknowledgement.
 	{name: "by the handler itself, when its work is done", change: func(c *consumer) { c.DieAfter = 1 }, delivered: true, attempts: again, runs: 2},
@@ -108,6 +113,8 @@ var deaths = []death{
 
 func always(at ...command) func(deathKind) []command { return func(deathKind) []command { return at } }
 
+func claimed(k deathKind) []command { return []command{k.claim()} }
+
 func failsFirst(c *consumer) { c.FailFirst = true }
 
 // A process is killed at each point of the failure matrix, in each kind of delivery; another one takes over. No
@@ -117,7 +124,7 @@ func TestFailure_6_2_ProcessesKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for _, k := range deathKinds {
 		for _, d := range deaths {
-			if d.v1Only && !k.v1() {
+			if d.v1Only && !k.v1() || d.v2Only && k.v1() {
 				continue
 			}
 			t.Run(k.name+", "+d.name, func(t *testing.T) {

@@ -52,12 +52,15 @@ func TestIdle_3_4_FiftyReplicasOfTwentyTopics(t *testing.T) {
 // quiet waits until what a start causes has settled down.
 func quiet(t *testing.T, commands *pulsetest.CommandMonitor) {
 	t.Helper()
-	last := commands.Count()
+	last, calm := commands.Count(), 0
 	pulsetest.Eventually(t, "the start is over", func(context.Context) error {
 		<-time.After(time.Second)
 		now := commands.Count()
 		defer func() { last = now }()
-		if now-last > 150 {
+		if calm++; now-last > 150 {
+			calm = 0
+		}
+		if calm < 3 { // one calm second may be a busy machine's
 			return fmt.Errorf("%d commands in the last second", now-last)
 		}
 		return nil
