@@ -33,6 +33,8 @@ type cli struct {
 	Tail          tailCommand          `cmd:"" group:"Look" help:"Print the events of a topic as they come."`
 	Rollout       rolloutCommand       `cmd:"" group:"Look" help:"Tell whether the next step of a rollout, or of its way back, can be taken."`
 
+	Console consoleCommand `cmd:"" group:"Look" help:"Serve a web page that shows, and on request mends, what the other commands do."`
+
 	Publish publishCommand `cmd:"" group:"Change" help:"Publish events from JSON."`
 	Retry   retryCommand   `cmd:"" group:"Change" help:"Grant one more attempt to deliveries that have ended."`
 	Cancel  cancelCommand  `cmd:"" group:"Change" help:"End deliveries that wait or run."`

@@ -39,12 +39,13 @@ type Finished struct {
 	Succeeded, Failed, Events int
 }
 
-// retentionInterval is how long the answer is good for how long a group keeps what has ended.
+// retentionInterval is how long it is good to know for how long each group keeps what has ended. That none keeps
+// anything is asked again each time: the first delivery of a new database is soon to end.
 const retentionInterval = time.Minute
 
 // Throughput counts what has ended, for all subscriptions with one command. It knows the time of an end by when the
-// delivery is to be deleted, and asks about once a minute for how long each group keeps them: two more commands.
-// What is deleted as soon as it succeeds is not counted.
+// delivery is to be deleted, and asks once a minute for how long each group keeps them: two more commands. So the first
+// deliveries of a new group are counted a minute later. What is deleted as soon as it succeeds is not counted.
 func (a *Admin) Throughput(ctx context.Context, q ThroughputQuery) (Throughput, error) {
 	switch {
 	case q.Slice < 0 || q.Limit < 0:
@@ -96,7 +97,7 @@ func (a *Admin) Throughput(ctx context.Context, q ThroughputQuery) (Throughput, 
 func (a *Admin) retentions(ctx context.Context) (map[string][]time.Duration, error) {
 	a.keptMu.Lock()
 	defer a.keptMu.Unlock()
-	if a.kept != nil && clock.Since(a.keptAt) < retentionInterval {
+	if len(a.kept) > 0 && clock.Since(a.keptAt) < retentionInterval {
 		return a.kept, nil
 	}
 	overviews, err := a.store.Overviews(ctx, "", "")

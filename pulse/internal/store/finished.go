@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 )
@@ -39,6 +40,9 @@ const unit = time.Second
 // ahead is how far the clock of a client that ends deliveries may be ahead of this one's.
 const ahead = 10 * time.Second
 
+// oneAnswer is a number of small documents that come without asking for more.
+const oneAnswer = 10_000
+
 // subscriptionsPerCommand keeps Retentions below the number of stages that MongoDB accepts in one pipeline.
 const subscriptionsPerCommand = 100
 
@@ -59,7 +63,7 @@ func (s *Store) Finished(ctx context.Context, q FinishedQuery) ([]Finished, time
 	for i, retention := range q.Retentions {
 		branches[i] = q.branch(i, retention, s.Now())
 	}
-	cursor, err := s.deliveries.Aggregate(ctx, s.union(branches))
+	cursor, err := s.deliveries.Aggregate(ctx, s.union(branches), options.Aggregate().SetBatchSize(oneAnswer))
 	type slice struct {
 		Finished
 		branch, deliveries int

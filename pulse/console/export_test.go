@@ -1,0 +1,4 @@
+package console
+
+// Expire makes the console read again, as if its interval had passed.
+func Expire(c *Console) { c.changed() }
