@@ -309,3 +309,41 @@ func TestStore_1_4_StaysOutOfTheCallersTransaction(t *testing.T) {
 	is.Equal(err, abort)
 	is.Equal(byID(t, subscriptions(db), sub.ID).Lookup("discoveryLockToken").StringValue(), "kept")
 }
+
+// A delivery that is stored as claimed has the fields, and their types, of one that was claimed later, and its lease
+// is of the server's time.
+func TestMaterialize_4_10_ClaimedAtBirthAsByAClaim(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, db, sub := newStore(t)
+	lease := lead(t, s, sub, "leader", time.Hour)
+	page := keys(0, 2)
+	made := batches(page, 1)
+	made[0].Lock = &store.Lock{Owner: "go:me", Token: "born", Lease: time.Minute}
+	is.NoErr(s.Materialize(t.Context(), lease, made, page[1].Position, bson.Timestamp{}))
+	later, _, _, err := s.Candidates(t.Context(), group, topic, store.V2, 10)
+	is.NoErr(err)
+	is.Equal(len(later), 1)
+	won, err := s.Claim(t.Context(), later, "go:me", "later", time.Minute)
+	is.NoErr(err)
+	is.Equal(len(won), 1)
+	born, claimed := byID(t, deliveries(db), made[0].Candidate().ID), byID(t, deliveries(db), won[0].ID)
+	types := func(doc bson.Raw) map[string]bson.Type {
+		out := map[string]bson.Type{}
+		elements, err := doc.Elements()
+		is.NoErr(err)
+		for _, e := range elements {
+			out[e.Key()] = e.Value().Type
+		}
+		return out
+	}
+	is.Equal(types(born), types(claimed))
+	for _, field := range []string{"status", "attempt", "lockOwner"} {
+		is.Equal(born.Lookup(field), claimed.Lookup(field))
+	}
+	is.Equal(born.Lookup("lockedUntil").Time().Sub(born.Lookup("lockedAt").Time()), time.Minute)
+	is.Equal(born.Lookup("lockedAt"), byID(t, subscriptions(db), sub.ID).Lookup("updatedAt")) // which the server has set
+	won, err = s.Claimed(t.Context(), []store.Candidate{made[0].Candidate()}, "born")
+	is.NoErr(err)
+	is.Equal(len(won), 1)
+}
