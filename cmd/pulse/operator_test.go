@@ -58,6 +58,7 @@ type desk struct {
 	db  *mongo.Database
 
 	services map[string]*pulse.Client
+	broken   bool // the group of the documented story is
 }
 
 func newDesk(t *testing.T) *desk {
