@@ -48,7 +48,7 @@ func (c *doctorCommand) Run(status *int) error {
 			}
 		}
 		if c.Fix && fixable > 0 {
-			if !c.JSON {
+			if !c.JSON && !c.Yes {
 				writeFindings(report.Findings)
 				fmt.Println()
 			}

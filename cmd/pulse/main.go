@@ -31,7 +31,7 @@ type cli struct {
 	Deliveries    deliveriesCommand    `cmd:"" group:"Look" help:"List deliveries, or show one with its attempts and payload."`
 	History       historyCommand       `cmd:"" group:"Look" help:"List attempts, the newest first."`
 	Tail          tailCommand          `cmd:"" group:"Look" help:"Print the events of a topic as they come."`
-	Doctor doctorCommand `cmd:"" group:"Look" help:"Look for what is wrong, and mend what can safely be mended."`
+	Doctor        doctorCommand        `cmd:"" group:"Look" help:"Look for what is wrong, and mend what can safely be mended."`
 	Rollout       rolloutCommand       `cmd:"" group:"Look" help:"Tell whether the next step of a rollout, or of its way back, can be taken."`
 
 	Console consoleCommand `cmd:"" group:"Look" help:"Serve a web page that shows, and on request mends, what the other commands do."`
