@@ -34,7 +34,8 @@ type Group struct {
 // pending, none processing. What its handlers publish to topics of their own group is waited for as well. If
 // that takes longer than Patience, the test fails and is told what is left, by topic.
 //
-// A failed delivery waits for its retry, and so does WaitQuiet. RetryNow shortens that.
+// A failed delivery waits for its retry, and so does WaitQuiet. RetryNow shortens that. An event that is published
+// for a later time (pulse.NotBefore) is nobody's work before that.
 func (g Group) WaitQuiet(t testing.TB) {
 	t.Helper()
 	s := g.open(t)

@@ -303,3 +303,30 @@ func failure(t *testing.T, helper func(testing.TB)) string {
 	<-done
 	return i.text
 }
+
+// An event that is published for later is published, and no work yet.
+func TestGroup_9_1_WhatIsPublishedLaterIsNotOwedYet(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	client := start(t, db)
+	_, err := placed.Subscribe(t.Context(), client, func(context.Context, *pulse.Event[order]) error { return nil })
+	is.NoErr(err)
+	_, err = placed.Publish(t.Context(), client, order{Number: 9}, pulse.NotBefore(time.Now().Add(time.Hour)))
+	is.NoErr(err)
+	pulsetest.Group{DB: db, Name: "shop"}.WaitQuiet(t)
+	is.Equal(pulsetest.Published[order]{DB: db, Topic: "order.placed"}.Values(t)[0].Data.Number, 9)
+
+	// Its time has come, and it has its place in the order since: it is owed until it was handled.
+	_, err = placed.Publish(t.Context(), client, order{Number: 10}, pulse.NotBefore(time.Now().Add(time.Second)))
+	is.NoErr(err)
+	pulsetest.Published[order]{DB: db, Topic: "order.placed"}.Wait(t, 2)
+	pulsetest.Eventually(t, "number 10 is handled", func(ctx context.Context) error {
+		page, err := client.History().Find(ctx, pulse.HistoryQuery{Status: pulse.AttemptSucceeded})
+		if err == nil && len(page.Attempts) != 1 {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	pulsetest.Group{DB: db, Name: "shop"}.WaitQuiet(t)
+}

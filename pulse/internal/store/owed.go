@@ -36,9 +36,11 @@ func (o Owed) Active() bool { return o.Moving || o.Undiscovered > 0 || o.Running
 
 // Owed returns what the group owes of each topic of its subscriptions, sorted by topic.
 //
-// That nothing is left is told of one moment, although it takes several reads. The deliveries are read first,
-// then the events, and the cursors before and after both: if no cursor has moved, no delivery was added since
-// the deliveries were read, so none was active when the events were.
+// That nothing is left is told of one moment, although it takes several reads: the deliveries are read first, then
+// the events behind the cursors as they were before both. An event whose delivery was stored in between still
+// counts as undiscovered. One that had appeared behind the cursor does not, and shows by the count of moves, which
+// each delivery that is stored changes: it is compared at the end. So if nothing is left and nothing has moved, no
+// delivery was active when the events were read.
 func (s *Store) Owed(ctx context.Context, group string) ([]Owed, error) {
 	fail := func(err error) ([]Owed, error) {
 		return nil, fmt.Errorf("pulse: consumer group %s: read what is left to do: %w", group, err)
@@ -187,19 +189,23 @@ func (s *Store) waitForHead(ctx context.Context, sub Subscription, o *Owed) erro
 	return err
 }
 
-// unstampedTopics counts events that wait for their place in the order, by topic. Those that are to be published
-// later are not published yet.
+// unstampedTopics counts events that wait for their place in the order, by topic: of transactions, and those whose
+// time has come. Those that are to be published later do not wait yet.
 func (s *Store) unstampedTopics(ctx context.Context) (map[string]int, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	filter := append(pending(), bson.E{Key: "notBefore", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: s.Now()}}}}})
-	cursor, err := s.events.Find(ctx, filter)
 	topics := map[string]int{}
-	_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
-		topics[parse(raw).str("pendingTopic")]++
-		return struct{}{}
-	})
-	return topics, err
+	for _, filter := range []bson.D{pending(), waiting(s.Now())} {
+		ctx, cancel := s.deadline(ctx)
+		defer cancel()
+		cursor, err := s.events.Find(ctx, filter)
+		_, err = readAll(ctx, cursor, err, func(raw bson.Raw) struct{} {
+			topics[parse(raw).str("pendingTopic")]++
+			return struct{}{}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return topics, nil
 }
 
 // undiscovered counts the subscription's events that have no delivery: those behind the cursor, and those that
@@ -227,7 +233,8 @@ func (s *Store) undiscovered(ctx context.Context, sub Subscription) (int, error)
 	return len(late), err
 }
 
-// AllEvents reads all events of a topic in their order, and behind them those that wait for their place in it.
+// AllEvents reads all events of a topic in their order, and behind them those that wait for their place in it, or for
+// their time. It walks the collection for the latter.
 func (s *Store) AllEvents(ctx context.Context, topic string) ([]Event, error) {
 	read := func(filter bson.D, by ...string) ([]Event, error) {
 		ctx, cancel := s.deadline(ctx)
@@ -240,7 +247,7 @@ func (s *Store) AllEvents(ctx context.Context, topic string) ([]Event, error) {
 		return events, nil
 	}
 	// The waiting ones first: one that gets its place meanwhile is seen twice rather than not at all.
-	waiting, err := read(bson.D{{Key: "topic", Value: nil}, {Key: "sequence", Value: nil}, {Key: "pendingTopic", Value: topic}}, "pendingOrder", "_id")
+	waiting, err := read(bson.D{{Key: "pendingTopic", Value: topic}}, "pendingOrder", "_id")
 	if err != nil {
 		return nil, err
 	}

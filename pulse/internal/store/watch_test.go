@@ -80,10 +80,14 @@ func TestWatch_3_4_Notices(t *testing.T) {
 	again, _, _, err := s.Candidates(ctx, group, "b", store.V2, 10)
 	is.NoErr(err)
 	is.Equal(len(again), 0)
-	now := s.Now() // as a tool makes it due, which is pending already
-	_, err = deliveries(db).UpdateByID(ctx, leases[1].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "nextAttemptAt", Value: now}}}})
+	// Tools make an attempt due, of either format; nothing becomes pending by it.
+	hurried := s.Now()
+	_, err = deliveries(db).UpdateByID(ctx, leases[1].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "nextAttemptAt", Value: hurried}}}})
 	is.NoErr(err)
-	is.Equal(next(), store.Notice{Kind: store.DeliveryDue, Format: store.V2, Due: now})
+	is.Equal(next(), store.Notice{Kind: store.DeliveryDue, Format: store.V2, Due: hurried})
+	_, err = db.Collection(indexPrefix+".history").UpdateOne(ctx, bson.D{{Key: "consumerGroup", Value: group}, {Key: "attempt", Value: 1}}, bson.D{{Key: "$set", Value: bson.D{{Key: "nextAttemptAt", Value: hurried}}}})
+	is.NoErr(err)
+	is.Equal(next(), store.Notice{Kind: store.AttemptDue, Format: store.V1, Due: hurried})
 	again, _, _, err = s.Candidates(ctx, group, topic, store.V2, 10)
 	is.NoErr(err)
 	is.NoErr(s.HandBack(ctx, claim(t, s, again, "again")))
