@@ -230,6 +230,11 @@ func (c *check) transport(l Listener, wrong func(string, ...any)) {
 			{"offsetReset", s.OffsetReset != nil, "on Kafka a new group starts at the beginning of the topic"},
 			{"delivery", s.Delivery != nil, "Kafka delivers at least once"},
 			{"retryDelay", s.RetryDelay != nil, "on Kafka a failed event is published again at once"},
+			{"maxRetryDelay", s.MaxRetryDelay != nil, "on Kafka a failed event is published again at once"},
+			{"retryJitter", s.RetryJitter != nil, "on Kafka a failed event is published again at once"},
+			{"handlerTimeout", s.HandlerTimeout != nil, "only Pulse has it"},
+			{"rateLimit", s.RateLimit != nil, "only Pulse has it"},
+			{"rateBurst", s.RateBurst != nil, "only Pulse has it"},
 		} {
 			if o.given {
 				wrong("%s has no effect because the event is consumed from Kafka only (%s): remove it, or add transport=pulse; while the topic moves to Pulse, Config.Defaults can hold it", o.key, o.what)
@@ -258,7 +263,7 @@ func badValues(s Settings) []string {
 		key   string
 		value *int
 		least int
-	}{{"maxRetries", s.MaxRetries, 0}, {"configVersion", s.ConfigVersion, 0}, {"maxConcurrency", s.MaxConcurrency, 1}} {
+	}{{"maxRetries", s.MaxRetries, 0}, {"configVersion", s.ConfigVersion, 0}, {"maxConcurrency", s.MaxConcurrency, 1}, {"rateBurst", s.RateBurst, 1}} {
 		switch {
 		case n.value == nil:
 		case *n.value < n.least:
@@ -269,6 +274,20 @@ func badValues(s Settings) []string {
 	}
 	if v := s.RetryDelay; v != nil && *v < 0 {
 		wrong("retryDelay=%v: must not be negative", *v)
+	}
+	for _, d := range []struct {
+		key   string
+		value *time.Duration
+	}{{"maxRetryDelay", s.MaxRetryDelay}, {"handlerTimeout", s.HandlerTimeout}} {
+		if d.value != nil && *d.value < time.Millisecond {
+			wrong("%s=%v: must be at least 1ms; leave it out for no limit", d.key, *d.value)
+		}
+	}
+	if v := s.RetryJitter; v != nil && !(*v >= 0 && *v <= 1) {
+		wrong("retryJitter=%v: must be from 0, no jitter, to 1, any delay up to the full one", *v)
+	}
+	if v := s.RateLimit; v != nil && !(*v > 0 && *v <= math.MaxFloat64) {
+		wrong("rateLimit=%v: must be a finite number of calls in a second above 0; leave it out for no limit", *v)
 	}
 	if v := s.RetryBackoffMultiplier; v != nil && !(*v > 0 && *v <= math.MaxFloat64) {
 		wrong("retryBackoffMultiplier=%v: must be a finite number above 0; 1 keeps the delay constant", *v)
@@ -283,12 +302,12 @@ const lastDate = 8.64e15 - 4.1e12
 
 // longestDelay returns the longest delay, in milliseconds, that s can lead to.
 func longestDelay(s Settings) float64 {
-	retries, delay, factor := 3, time.Second, 2.0
+	retries, delay, factor := 3, firstDelay(s), 2.0
 	if s.MaxRetries != nil {
 		retries = *s.MaxRetries
 	}
-	if s.RetryDelay != nil {
-		delay = *s.RetryDelay
+	if s.MaxRetryDelay != nil {
+		retries = min(retries, 1) // none is longer than that, or than the first
 	}
 	if s.RetryBackoffMultiplier != nil {
 		factor = *s.RetryBackoffMultiplier
@@ -297,4 +316,12 @@ func longestDelay(s Settings) float64 {
 		return 0
 	}
 	return float64(delay) / float64(time.Millisecond) * math.Max(1, math.Pow(factor, float64(retries-1)))
+}
+
+// firstDelay returns the delay after the first failed attempt.
+func firstDelay(s Settings) time.Duration {
+	if s.RetryDelay != nil {
+		return *s.RetryDelay
+	}
+	return time.Second
 }

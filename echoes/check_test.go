@@ -202,8 +202,16 @@ func TestStart_2_3_ImpossibleOptions(t *testing.T) {
 		listener Listener
 		want     []string
 	}{
-		"plain":                        {on("a"), nil},
-		"all given":                    {on("a", Ordered(false), OffsetReset("earliest"), Delivery("at-least-once"), MaxRetries(0), RetryDelay(0), RetryBackoffMultiplier(1), ConfigVersion(3), ExecutionVersion(2), MaxConcurrency(9)), nil},
+		"plain":     {on("a"), nil},
+		"all given": {on("a", Ordered(false), OffsetReset("earliest"), Delivery("at-least-once"), MaxRetries(0), RetryDelay(0), RetryBackoffMultiplier(1), ConfigVersion(3), ExecutionVersion(2), MaxConcurrency(9)), nil},
+		"limits":    {on("a", MaxRetryDelay(time.Hour), RetryJitter(0.2), HandlerTimeout(time.Second), RateLimit(0.5), RateBurst(3), MaxRetries(1000)), nil},
+		"limits of nothing": {on("a", MaxRetryDelay(0), RetryJitter(-1), HandlerTimeout(-1), RateLimit(0), RateBurst(0)), []string{
+			"maxRetryDelay=0s: must be at least 1ms; leave it out for no limit", "handlerTimeout=-1ns: must be at least 1ms",
+			"retryJitter=-1: must be from 0, no jitter, to 1", "rateLimit=0: must be a finite number of calls", "rateBurst=0: must be at least 1",
+		}},
+		"limits that are no numbers":   {on("a", RetryJitter(math.NaN()), RateLimit(math.Inf(1))), []string{"retryJitter=NaN", "rateLimit=+Inf"}},
+		"burst of no limit":            {on("a", RateBurst(3)), []string{"rateBurst=3 without rateLimit: add rateLimit, the calls in a second, or remove it"}},
+		"bound below the delay":        {on("a", MaxRetryDelay(time.Millisecond)), []string{"maxRetryDelay=1ms is less than the first delay, retryDelay=1s: lower that, or raise the bound"}},
 		"2.3 ordered batch":            {onBatch("a", 1, Ordered(true)), []string{"ordered=true: a batch is never ordered"}},
 		"2.3 batch of version 1":       {onBatch("a", 1, ExecutionVersion(1)), []string{"executionVersion=1: a batch is always stored in version 2"}},
 		"2.3 unordered batch":          {onBatch("a", 1, Ordered(false), ExecutionVersion(2), MaxConcurrency(3), OnInvalid("skip")), nil},
@@ -265,6 +273,15 @@ func TestStart_7_8_ListenersOverrideDefaults(t *testing.T) {
 	is.True(s.MaxRetries == nil)
 	s = inForce(on("a", Ordered(true)))
 	is.True(s.MaxConcurrency == nil && s.ExecutionVersion == nil)
+
+	// A burst belongs to its limit.
+	defaults = append(defaults, RateLimit(5), RateBurst(10), HandlerTimeout(time.Second), MaxRetryDelay(time.Hour), RetryJitter(1))
+	s = inForce(on("a"))
+	is.Equal([]float64{*s.RateLimit, float64(*s.RateBurst), *s.RetryJitter}, []float64{5, 10, 1})
+	is.Equal([]time.Duration{*s.HandlerTimeout, *s.MaxRetryDelay}, []time.Duration{time.Second, time.Hour})
+	s = inForce(on("a", RateLimit(7.5)))
+	is.True(s.RateBurst == nil)
+	is.Equal(s.burst(), 8)
 
 	// Two defaults that contradict each other are a problem where they meet.
 	a := newApp(t, Config{Pulse: pulseConfig(), Defaults: []Option{Delivery("at-most-once"), MaxRetries(2)}}, service{on("a")})

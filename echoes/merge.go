@@ -1,6 +1,9 @@
 package echoes
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // The values of options.
 const (
@@ -45,9 +48,16 @@ func (c *check) merge(l Listener) Settings {
 	fill(&s.MaxRetries, d.MaxRetries)
 	fill(&s.RetryDelay, d.RetryDelay)
 	fill(&s.RetryBackoffMultiplier, d.RetryBackoffMultiplier)
+	fill(&s.MaxRetryDelay, d.MaxRetryDelay)
+	fill(&s.RetryJitter, d.RetryJitter)
 	fill(&s.ConfigVersion, d.ConfigVersion)
 	fill(&s.ExecutionVersion, d.ExecutionVersion)
 	fill(&s.MaxConcurrency, d.MaxConcurrency)
+	fill(&s.HandlerTimeout, d.HandlerTimeout)
+	if s.RateLimit == nil { // a burst belongs to its limit
+		fill(&s.RateBurst, d.RateBurst)
+	}
+	fill(&s.RateLimit, d.RateLimit)
 	fill(&s.OnInvalid, d.OnInvalid)
 	return s
 }
@@ -95,6 +105,12 @@ func (c *check) combinations(l Listener, s Settings, wrong func(string, ...any))
 	}
 	if equals(s.Delivery, atMostOnce) && s.MaxRetries != nil && *s.MaxRetries > 0 {
 		wrong("maxRetries=%d%s with delivery=at-most-once%s, which never retries: remove one of the two", *s.MaxRetries, from(own.MaxRetries != nil), from(own.Delivery != nil))
+	}
+	if s.RateBurst != nil && s.RateLimit == nil {
+		wrong("rateBurst=%d without rateLimit: add rateLimit, the calls in a second, or remove it", *s.RateBurst)
+	}
+	if first, most := firstDelay(s), s.MaxRetryDelay; most != nil && *most >= time.Millisecond && first > *most {
+		wrong("maxRetryDelay=%v%s is less than the first delay, retryDelay=%v: lower that, or raise the bound", *most, from(own.MaxRetryDelay != nil), first)
 	}
 	if ms := longestDelay(s); ms > lastDate || math.IsNaN(ms) {
 		wrong("the last retry would be delayed by %.3g ms, beyond every date: lower maxRetries, retryDelay or retryBackoffMultiplier", ms)

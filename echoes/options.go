@@ -26,6 +26,11 @@ type Settings struct {
 	// RetryBackoffMultiplier multiplies the delay after each further one.
 	// Default 2.
 	RetryBackoffMultiplier *float64
+	// MaxRetryDelay bounds every delay. Default: no bound.
+	MaxRetryDelay *time.Duration
+	// RetryJitter is the part of each delay that is left to chance, from 0
+	// (default) to 1.
+	RetryJitter *float64
 	// ConfigVersion orders the settings of replicas: the highest wins. Default 0.
 	ConfigVersion *int
 	// ExecutionVersion is where attempts are stored, 1 (default) or 2; a batch
@@ -34,6 +39,14 @@ type Settings struct {
 	// MaxConcurrency bounds the invocations of this listener that run at once
 	// in this process. Default: the worker count; 1 when ordered.
 	MaxConcurrency *int
+	// HandlerTimeout bounds each call. Default: no limit.
+	HandlerTimeout *time.Duration
+	// RateLimit is how many calls may begin in a second in this process.
+	// Default: no limit.
+	RateLimit *float64
+	// RateBurst is how many calls may begin at once within the RateLimit.
+	// Default: as many as in a second, and at least 1.
+	RateBurst *int
 	// Transport overrides Config.ConsumeFrom: "pulse", "kafka" or "both".
 	Transport *string
 	// OnInvalid says what an undecodable item does to its batch: "fail"
@@ -67,6 +80,14 @@ func RetryBackoffMultiplier(f float64) Option {
 	return func(s *Settings) { s.RetryBackoffMultiplier = &f }
 }
 
+// MaxRetryDelay bounds the delays that RetryDelay and RetryBackoffMultiplier
+// make, in this process, see pulse.MaxRetryDelay.
+func MaxRetryDelay(d time.Duration) Option { return func(s *Settings) { s.MaxRetryDelay = &d } }
+
+// RetryJitter leaves a part of each delay to chance, from 0 (default) to 1: a
+// delay gets shorter by up to that part, see pulse.RetryJitter.
+func RetryJitter(fraction float64) Option { return func(s *Settings) { s.RetryJitter = &fraction } }
+
 // ConfigVersion numbers the settings. Raise it with every change of them: the
 // replicas with the highest one decide. Default 0.
 func ConfigVersion(n int) Option { return func(s *Settings) { s.ConfigVersion = &n } }
@@ -78,6 +99,19 @@ func ExecutionVersion(n int) Option { return func(s *Settings) { s.ExecutionVers
 // MaxConcurrency bounds how many invocations of the listener run at once in
 // this process. Default: the worker count.
 func MaxConcurrency(n int) Option { return func(s *Settings) { s.MaxConcurrency = &n } }
+
+// HandlerTimeout bounds each call of the listener: then its context ends, with a
+// cause that is pulse.ErrHandlerTimeout, see pulse.HandlerTimeout. Default: no
+// limit.
+func HandlerTimeout(d time.Duration) Option { return func(s *Settings) { s.HandlerTimeout = &d } }
+
+// RateLimit sets how many calls of the listener may begin in a second in this
+// process, see pulse.RateLimit. Default: no limit.
+func RateLimit(perSecond float64) Option { return func(s *Settings) { s.RateLimit = &perSecond } }
+
+// RateBurst sets how many calls may begin at once after a quieter time, within the
+// RateLimit. Default: as many as in a second, and at least 1.
+func RateBurst(n int) Option { return func(s *Settings) { s.RateBurst = &n } }
 
 // Transport sets where this listener's events come from, whatever
 // Config.ConsumeFrom says: "pulse", "kafka" or "both".

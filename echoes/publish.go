@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -26,6 +28,22 @@ func WithID(id string) PublishOption {
 // keeps events with the same key in order: they share a partition. Pulse, whose
 // order spans the topic, has no use for it. Default: none.
 func WithKey(key string) PublishOption { return func(o *Outgoing) { o.Key = key } }
+
+// UniqueKey publishes what may be published once under an ID that is made of topic
+// and key alone: for as long as the first event of that key is stored, publishing
+// again stores nothing and returns it as Duplicate, whatever the params, see
+// pulse.UniqueKey. Only Pulse has it: an *InvalidEventError where Config.PublishTo
+// selects Kafka too. It cannot be combined with WithID.
+func UniqueKey(key string) PublishOption {
+	return func(o *Outgoing) { o.UniqueKey, o.keyGiven = key, true }
+}
+
+// NotBefore publishes the event at a later time, see pulse.NotBefore; App.CancelScheduled
+// takes it back until then. Only Pulse has it: an *InvalidEventError where
+// Config.PublishTo selects Kafka too.
+func NotBefore(at time.Time) PublishOption {
+	return func(o *Outgoing) { o.NotBefore, o.timeGiven = at, true }
+}
 
 // WithHeaders adds headers, which handlers find in the event's context.
 func WithHeaders(headers map[string]string) PublishOption {
@@ -77,7 +95,7 @@ func (a *App) Publish(ctx context.Context, topic string, params any, opts ...Pub
 			opt(&out)
 		}
 	}
-	if err := out.complete(params, len(carriers) > 1); err != nil {
+	if err := out.complete(params, carriers); err != nil {
 		return EventRef{}, fmt.Errorf("echoes: publish to %s: %w", name(topic), invalid(topic, 0, err))
 	}
 	var ref EventRef
@@ -115,13 +133,23 @@ func halfway(id string, stored, failed Carrier, err error) error {
 
 // complete checks an event before it goes anywhere, and encodes its params. An ID
 // is made up here only when several carriers have to agree on it.
-func (o *Outgoing) complete(params any, needsID bool) error {
+func (o *Outgoing) complete(params any, carriers []Carrier) error {
+	needsID := len(carriers) > 1
+	kafka := slices.ContainsFunc(carriers, func(c Carrier) bool { return c.Name() == transportKafka })
 	var err error
 	switch {
 	case strings.TrimSpace(o.Topic) == "":
 		return errors.New("the topic is empty")
 	case o.idGiven && o.ID == "":
 		return errors.New("the ID given by WithID is empty")
+	case o.keyGiven && o.UniqueKey == "":
+		return errors.New("the key given by UniqueKey is empty")
+	case o.timeGiven && o.NotBefore.IsZero():
+		return errors.New("NotBefore has the zero time: give a time, or leave it out to publish at once")
+	case kafka && o.UniqueKey != "":
+		return errors.New("UniqueKey needs Pulse, and Config.PublishTo selects Kafka: publish to Pulse alone, or give the event an ID of your own and let handlers pass over what they have seen")
+	case kafka && !o.NotBefore.IsZero():
+		return errors.New("NotBefore needs Pulse, and Config.PublishTo selects Kafka, which has no publishing at a later time: publish to Pulse alone, or publish when it is time")
 	}
 	if o.Params, err = encodeParams(params); err != nil {
 		return fmt.Errorf("params of type %T cannot be encoded: %w", params, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Draft is an event that PublishMany is going to publish.
@@ -14,6 +15,10 @@ type Draft[P any] struct {
 	ID string
 	// Key is the event's key as of WithKey.
 	Key string
+	// UniqueKey is the key as of UniqueKey; empty is none.
+	UniqueKey string
+	// NotBefore is the time as of NotBefore; zero is at once.
+	NotBefore time.Time
 	// Headers are what handlers find in the event's context.
 	Headers map[string]string
 }
@@ -39,8 +44,8 @@ func (a *App) PublishMany(ctx context.Context, topic string, drafts []Draft[any]
 	outs := make([]Outgoing, len(drafts))
 	var bad []error
 	for i, draft := range drafts {
-		outs[i] = Outgoing{Topic: topic, ID: draft.ID, Key: draft.Key, Headers: draft.Headers}
-		if err := outs[i].complete(draft.Params, len(carriers) > 1); err != nil {
+		outs[i] = Outgoing{Topic: topic, ID: draft.ID, Key: draft.Key, UniqueKey: draft.UniqueKey, NotBefore: draft.NotBefore, Headers: draft.Headers}
+		if err := outs[i].complete(draft.Params, carriers); err != nil {
 			bad = append(bad, fmt.Errorf("event %d: %w", i, invalid(topic, i, err)))
 		}
 	}
@@ -128,7 +133,8 @@ func PublishManyEncoded[P any](ctx context.Context, to Publisher, topic string, 
 		if err != nil {
 			bad = append(bad, fmt.Errorf("event %d: %w", i, invalid(topic, i, err)))
 		}
-		encoded[i] = Draft[any]{Params: v, ID: drafts[i].ID, Key: drafts[i].Key, Headers: drafts[i].Headers}
+		d := &drafts[i]
+		encoded[i] = Draft[any]{Params: v, ID: d.ID, Key: d.Key, UniqueKey: d.UniqueKey, NotBefore: d.NotBefore, Headers: d.Headers}
 	}
 	if err := refuse(topic, bad, len(drafts)); err != nil {
 		return nil, err

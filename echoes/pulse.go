@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -132,6 +133,12 @@ func (c *pulseCarrier) Publish(ctx context.Context, out Outgoing) (EventRef, err
 	if out.ID != "" {
 		opts = append(opts, pulse.WithID(out.ID))
 	}
+	if out.UniqueKey != "" {
+		opts = append(opts, pulse.UniqueKey(out.UniqueKey))
+	}
+	if !out.NotBefore.IsZero() {
+		opts = append(opts, pulse.NotBefore(out.NotBefore))
+	}
 	if len(out.Headers) > 0 {
 		opts = append(opts, pulse.WithHeaders(out.Headers))
 	}
@@ -150,7 +157,7 @@ func (c *pulseCarrier) PublishMany(ctx context.Context, outs []Outgoing) ([]Publ
 	}
 	messages := make([]pulse.Message[bson.RawValue], len(outs))
 	for i, out := range outs {
-		messages[i] = pulse.Message[bson.RawValue]{ID: out.ID, Data: wrapParams(out.Params), Headers: out.Headers}
+		messages[i] = pulse.Message[bson.RawValue]{ID: out.ID, Data: wrapParams(out.Params), UniqueKey: out.UniqueKey, NotBefore: out.NotBefore, Headers: out.Headers}
 	}
 	stored, err := pulse.NewTopic[bson.RawValue](outs[0].Topic).PublishMany(ctx, client.Client, messages)
 	results := make([]Published, len(stored))
@@ -224,7 +231,19 @@ func pulseOptions(r Receiver) []pulse.SubscribeOption {
 	add(s.ConfigVersion != nil, func() pulse.SubscribeOption { return pulse.ConfigVersion(*s.ConfigVersion) })
 	add(s.ExecutionVersion != nil, func() pulse.SubscribeOption { return pulse.ExecutionVersion(*s.ExecutionVersion) })
 	add(s.MaxConcurrency != nil, func() pulse.SubscribeOption { return pulse.MaxConcurrency(*s.MaxConcurrency) })
+	add(s.MaxRetryDelay != nil, func() pulse.SubscribeOption { return pulse.MaxRetryDelay(*s.MaxRetryDelay) })
+	add(s.RetryJitter != nil, func() pulse.SubscribeOption { return pulse.RetryJitter(*s.RetryJitter) })
+	add(s.HandlerTimeout != nil, func() pulse.SubscribeOption { return pulse.HandlerTimeout(*s.HandlerTimeout) })
+	add(s.RateLimit != nil, func() pulse.SubscribeOption { return pulse.RateLimit(*s.RateLimit, s.burst()) })
 	return opts
+}
+
+// burst is how many calls may begin at once within the rate limit.
+func (s Settings) burst() int {
+	if s.RateBurst != nil {
+		return *s.RateBurst
+	}
+	return int(min(max(math.Ceil(*s.RateLimit), 1), math.MaxInt32))
 }
 
 // startupError turns a *pulse.ConfigurationError into a *StartupError that says

@@ -91,11 +91,15 @@ type Outgoing struct {
 	// ID is empty when the carrier should make one up.
 	ID string
 	// Key is what WithKey said, empty when it was not given.
-	Key     string
-	Params  bson.RawValue
-	Headers map[string]string
+	Key string
+	// UniqueKey and NotBefore are what the options of these names said; no
+	// carrier but Pulse is given them.
+	UniqueKey string
+	NotBefore time.Time
+	Params    bson.RawValue
+	Headers   map[string]string
 
-	idGiven bool
+	idGiven, keyGiven, timeGiven bool
 }
 
 // Published is what became of one event of a PublishMany: stored, with its

@@ -52,7 +52,7 @@ func (p *Publisher) PublishMany(_ context.Context, topic string, drafts []echoes
 	outs := make([]echoes.Outgoing, len(drafts))
 	var errs []error
 	for i, draft := range drafts {
-		outs[i] = echoes.Outgoing{Topic: topic, ID: draft.ID, Key: draft.Key, Headers: draft.Headers}
+		outs[i] = echoes.Outgoing{Topic: topic, ID: draft.ID, Key: draft.Key, UniqueKey: draft.UniqueKey, NotBefore: draft.NotBefore, Headers: draft.Headers}
 		if err := complete(&outs[i], draft.Params, i); err != nil {
 			errs = append(errs, fmt.Errorf("event %d: %w", i, err))
 		}
@@ -86,6 +86,9 @@ func (p *Publisher) add(out echoes.Outgoing) (echoes.EventRef, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if out.UniqueKey != "" {
+		out.ID = fmt.Sprintf("unique-%q-%q", out.Topic, out.UniqueKey)
+	}
 	if out.ID == "" {
 		out.ID = fmt.Sprintf("published-%d", len(p.outs)+1)
 	}
@@ -93,6 +96,10 @@ func (p *Publisher) add(out echoes.Outgoing) (echoes.EventRef, error) {
 	for _, stored := range p.outs {
 		if stored.ID != out.ID {
 			continue
+		}
+		if out.UniqueKey != "" {
+			ref.Duplicate = true // whatever the params
+			return ref, nil
 		}
 		if stored.Topic != out.Topic || stored.Params.Type != out.Params.Type || !bytes.Equal(stored.Params.Value, out.Params.Value) {
 			return echoes.EventRef{}, &pulse.ConflictError{ID: out.ID, Topic: out.Topic, StoredTopic: stored.Topic}

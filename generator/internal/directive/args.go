@@ -91,7 +91,7 @@ func (s *scanner) parseArgs(l *Listener, d ast.Directive) {
 		if p != nil {
 			bad[key] = true
 			// "5 s" is one value.
-			if unit := i + 1; key == RetryDelay && unit < len(args) && longUnit.MatchString(value+args[unit].Arg) {
+			if unit := i + 1; isDuration(key) && unit < len(args) && longUnit.MatchString(value+args[unit].Arg) {
 				p = &problem{fmt.Sprintf("%s %s has a blank", value, args[unit].Arg), durationFix(value + args[unit].Arg)}
 				i++
 			}
@@ -199,6 +199,7 @@ var examples = map[Key]string{
 	Topic: "order.created", BatchSize: "100", Ordered: "true", OffsetReset: "earliest", Delivery: "at-most-once",
 	MaxRetries: "5", RetryDelay: "30s", RetryBackoffMultiplier: "1.5", ConfigVersion: "1", ExecutionVersion: "2",
 	MaxConcurrency: "4", Transport: "pulse", OnInvalid: "skip",
+	MaxRetryDelay: "10m", RetryJitter: "0.2", HandlerTimeout: "30s", RateLimit: "10", RateBurst: "20",
 }
 
 // example shows how a key is set.

@@ -33,6 +33,9 @@ func (s *scanner) check(l *Listener, given map[Key]Setting, bad map[Key]bool) {
 	if n, ok := given[MaxRetries]; ok && n.Value.(int) > 0 && is(Delivery, "at-most-once") {
 		at(MaxRetries, fmt.Sprintf("at-most-once never retries, and maxRetries is %d", n.Value), "use delivery=at-least-once, or remove maxRetries")
 	}
+	if b, ok := given[RateBurst]; ok && given[RateLimit].Value == nil && !bad[RateLimit] {
+		s.note(b.Pos, "rateBurst needs rateLimit: unless Config.Defaults has one, the service does not start", "add rateLimit=10, or another number of calls in a second")
+	}
 	s.checkTopic(l, given, bad)
 	s.checkDelay(given)
 }
@@ -74,7 +77,7 @@ func (s *scanner) checkEvent(given map[Key]Setting, is func(Key, any) bool, at f
 		s.noteOrdered(given)
 	}
 	if is(Transport, "kafka") {
-		for _, key := range []Key{Ordered, OffsetReset, Delivery, RetryDelay} {
+		for _, key := range []Key{Ordered, OffsetReset, Delivery, RetryDelay, MaxRetryDelay, RetryJitter, HandlerTimeout, RateLimit, RateBurst} {
 			if _, ok := given[key]; ok {
 				at(key, fmt.Sprintf("%s has no effect with transport=kafka", key), fmt.Sprintf("remove %s, or use transport=both", key))
 			}
@@ -99,6 +102,12 @@ func (s *scanner) noteOrdered(given map[Key]Setting) {
 // another default in the service.
 func (s *scanner) checkDelay(given map[Key]Setting) {
 	delay, ok1 := given[RetryDelay]
+	if most, ok := given[MaxRetryDelay]; ok {
+		if ok1 && delay.Value.(time.Duration) > most.Value.(time.Duration) {
+			s.report(most.Pos, fmt.Sprintf("maxRetryDelay=%v is less than the first delay, retryDelay=%v", most.Value, delay.Value), "lower retryDelay, or raise maxRetryDelay")
+		}
+		return // no delay is longer
+	}
 	retries, ok2 := given[MaxRetries]
 	factor, ok3 := given[RetryBackoffMultiplier]
 	if !ok1 || !ok2 || !ok3 || retries.Value.(int) < 1 {

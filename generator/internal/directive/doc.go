@@ -67,9 +67,14 @@ const (
 	MaxRetries             Key = "maxRetries"
 	RetryDelay             Key = "retryDelay"
 	RetryBackoffMultiplier Key = "retryBackoffMultiplier"
+	MaxRetryDelay          Key = "maxRetryDelay"
+	RetryJitter            Key = "retryJitter"
 	ConfigVersion          Key = "configVersion"
 	ExecutionVersion       Key = "executionVersion"
 	MaxConcurrency         Key = "maxConcurrency"
+	HandlerTimeout         Key = "handlerTimeout"
+	RateLimit              Key = "rateLimit"
+	RateBurst              Key = "rateBurst"
 	BatchSize              Key = "batchSize"
 	Transport              Key = "transport"
 	OnInvalid              Key = "onInvalid"
@@ -89,9 +94,14 @@ var keys = []struct {
 	{MaxRetries, integer(0)},
 	{RetryDelay, duration},
 	{RetryBackoffMultiplier, multiplier},
+	{MaxRetryDelay, positiveDuration},
+	{RetryJitter, fraction},
 	{ConfigVersion, integer(0)},
 	{ExecutionVersion, executionVersion},
 	{MaxConcurrency, integer(1)},
+	{HandlerTimeout, positiveDuration},
+	{RateLimit, perSecond},
+	{RateBurst, integer(1)},
 	{Transport, oneOf("pulse", "kafka", "both")},
 	{OnInvalid, oneOf("fail", "skip")},
 }

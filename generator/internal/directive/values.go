@@ -131,11 +131,7 @@ func multiplier(s string) (any, *problem) {
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case err != nil:
-		fix := "write it like 1.5"
-		if comma := strings.Replace(s, ",", ".", 1); isNumber(comma) {
-			fix = "write " + comma
-		}
-		return nil, &problem{fmt.Sprintf("want a number, got %q", s), fix}
+		return nil, &problem{fmt.Sprintf("want a number, got %q", s), numberFix(s, "1.5")}
 	case math.IsNaN(f) || math.IsInf(f, 0) || f <= 0:
 		return nil, &problem{fmt.Sprintf("want a finite number above 0, got %s", s), "1 keeps the delay constant"}
 	}
@@ -160,6 +156,64 @@ func duration(s string) (any, *problem) {
 		return nil, &problem{fmt.Sprintf("%s is stored in whole milliseconds", s), fmt.Sprintf("write %s", max(d.Round(time.Millisecond), time.Millisecond))}
 	}
 	return d, nil
+}
+
+// isDuration tells whether the key's value is a duration.
+func isDuration(key Key) bool {
+	return key == RetryDelay || key == MaxRetryDelay || key == HandlerTimeout
+}
+
+// positiveDuration is a duration of a limit, which nothing could keep if it were zero.
+func positiveDuration(s string) (any, *problem) {
+	v, p := duration(s)
+	if p == nil && v == time.Duration(0) {
+		return nil, &problem{fmt.Sprintf("want at least 1ms, got %s", s), "without the setting there is no limit"}
+	}
+	return v, p
+}
+
+// fraction is a number from 0 to 1.
+func fraction(s string) (any, *problem) {
+	plain, percent := strings.CutSuffix(s, "%")
+	f, err := strconv.ParseFloat(plain, 64)
+	switch {
+	case err != nil:
+		return nil, &problem{fmt.Sprintf("want a number from 0 to 1, got %q", s), numberFix(s, "0.2")}
+	case percent || f > 1 && f <= 100:
+		return nil, &problem{fmt.Sprintf("want a number from 0 to 1, got %s", s), fmt.Sprintf("write %v for %v %%", f/100, f)}
+	case !(f >= 0 && f <= 1):
+		return nil, &problem{fmt.Sprintf("want a number from 0 to 1, got %s", s), "0 is no jitter, 1 any pause up to the full one"}
+	}
+	return f, nil
+}
+
+// rate matches a number of calls with the time that they are for.
+var rate = regexp.MustCompile(`^([0-9.]+)/(s|sec|second|m|min|minute|h|hour)$`)
+
+// perSecond is a number of calls in a second, which may be less than one.
+func perSecond(s string) (any, *problem) {
+	f, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil:
+		fix := numberFix(s, "10")
+		if m := rate.FindStringSubmatch(s); m != nil {
+			if n, err := strconv.ParseFloat(m[1], 64); err == nil {
+				fix = fmt.Sprintf("it counts the calls in a second: write %.3g", n/map[byte]float64{'s': 1, 'm': 60, 'h': 3600}[m[2][0]])
+			}
+		}
+		return nil, &problem{fmt.Sprintf("want a number, got %q", s), fix}
+	case math.IsNaN(f) || math.IsInf(f, 0) || f <= 0:
+		return nil, &problem{fmt.Sprintf("want a finite number above 0, got %s", s), "it counts the calls in a second, without the setting there is no limit"}
+	}
+	return f, nil
+}
+
+// numberFix says how a number is written.
+func numberFix(s, like string) string {
+	if comma := strings.Replace(s, ",", ".", 1); isNumber(comma) {
+		return "write " + comma
+	}
+	return "write it like " + like
 }
 
 // longUnit matches a number with a unit that Go's durations do not have.
