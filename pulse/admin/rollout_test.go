@@ -64,6 +64,27 @@ func TestRollout_4_13_WhoIsConnected(t *testing.T) {
 	is.True(asError(err, &missing))
 }
 
+// A user without the right to see all connections sees those of its own, or none, and is told so.
+func TestRollout_4_13_WithoutTheRight(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	version1.subscribe(t, start(t, config(db)), func(call) error { return nil })
+	name := "unprivileged " + db.Name()
+	a := open(t, pulsetest.Client(t, named(name)).Database(db.Name()))
+	failing := pulsetest.NewFailPoint(t, db.Client())
+	for refusals, sight := range map[int]admin.Sight{1: admin.SeesOwn, 2: admin.SeesNone} {
+		failing.Set(pulsetest.Failure{AppName: name, Commands: []string{"aggregate"}, Times: refusals, ErrorCode: 13})
+		report, err := a.Rollout(t.Context(), group, orders.Name())
+		is.NoErr(err)
+		is.Equal(report.Sight, sight)
+		is.Equal(len(report.Clients) > 0, sight == admin.SeesOwn)
+		is.Equal(report.Step2.Answer, admin.Unclear)
+		is.True(strings.Contains(report.Step2.Reasons[0], "inprog"))
+		is.Equal(report.RollbackStep3.Answer, admin.Yes)
+	}
+}
+
 // On the way back, version 2 work that is left keeps older software out, and nothing else does.
 func TestRollout_4_13_TheWayBack(t *testing.T) {
 	t.Parallel()

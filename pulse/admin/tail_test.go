@@ -60,7 +60,9 @@ func TestTail_3_5_FollowsATopic(t *testing.T) {
 	var stored struct{ Sequence bson.Timestamp }
 	is.NoErr(collection(db, "events").FindOne(t.Context(), bson.D{{Key: "_id", Value: "a"}}).Decode(&stored))
 	publishAs(t, c, "c")
-	fromNow.WaitFor(t, "event c", func(ids []string) bool { return ids[len(ids)-1] == "c" })
+	for _, ids := range []*pulsetest.Recorder[string]{fromNow, fromThen} {
+		ids.WaitFor(t, "event c", func(ids []string) bool { return ids[len(ids)-1] == "c" })
+	}
 	// Its number is lower than that of c, which everybody has seen.
 	_, err := collection(db, "events").InsertOne(t.Context(), bson.D{
 		{Key: "_id", Value: "late"},
