@@ -45,7 +45,8 @@ const retentionInterval = time.Minute
 
 // Throughput counts what has ended, for all subscriptions with one command. It knows the time of an end by when the
 // delivery is to be deleted, and asks once a minute for how long each group keeps them: two more commands. So the first
-// deliveries of a new group are counted a minute later. What is deleted as soon as it succeeds is not counted.
+// deliveries of a new group are counted a minute later. What is deleted as soon as it
+// succeeds is not counted, nor is what Cancel has ended.
 func (a *Admin) Throughput(ctx context.Context, q ThroughputQuery) (Throughput, error) {
 	switch {
 	case q.Slice < 0 || q.Limit < 0:

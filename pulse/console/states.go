@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/admin"
+	"github.com/orionjs/orion-go/pulse/internal/delivery"
 )
 
 // status is a state as a word, a shape and, last, a colour.
@@ -21,7 +22,7 @@ const (
 
 // statusOf is the state of a delivery.
 func statusOf(d admin.Delivery) status {
-	if d.State == admin.Failed && d.Error != nil && d.Error.Code == cancelledByOperator {
+	if d.State == admin.Failed && d.Error != nil && d.Error.Code == delivery.CodeOperatorCancelled {
 		return status{"Cancelled", "canceled", still}
 	}
 	if d.State == admin.Processing && d.LeaseEnded {
@@ -29,9 +30,6 @@ func statusOf(d admin.Delivery) status {
 	}
 	return statusOfState(d.State)
 }
-
-// cancelledByOperator is the code of the error that Cancel ends a delivery with.
-const cancelledByOperator = "cancelled_by_operator"
 
 func statusOfState(s admin.State) status {
 	switch s {

@@ -46,7 +46,7 @@ const oneAnswer = 10_000
 // subscriptionsPerCommand keeps Retentions below the number of stages that MongoDB accepts in one pipeline.
 const subscriptionsPerCommand = 100
 
-// Finished counts what has ended since q.Since, by subscription and slice. The counts are whole from the
+// Finished counts what workers have ended since q.Since, by subscription and slice. The counts are whole from the
 // returned time on, which is later than q.Since if there were more deliveries than the limit.
 //
 // No index has the end of a delivery, but a delivery is kept for a constant time after it. So the index of what
@@ -126,6 +126,7 @@ func (q FinishedQuery) branch(number int, retention time.Duration, now time.Time
 			// An index range of nothing but these, unless another retention has deliveries to delete in it.
 			{Key: "expiresAt", Value: bson.D{{Key: "$gte", Value: q.Since.Add(retention - unit)}, {Key: "$lt", Value: now.Add(retention + ahead)}}},
 			{Key: "endedAt", Value: bson.D{{Key: "$gte", Value: q.Since}}},
+			{Key: "error.code", Value: bson.D{{Key: "$ne", Value: delivery.CodeOperatorCancelled}}}, // nobody worked on it
 			{Key: "$expr", Value: bson.D{{Key: "$and", Value: bson.A{
 				bson.D{{Key: "$gte", Value: bson.A{kept, (retention - unit/2).Milliseconds()}}},
 				bson.D{{Key: "$lt", Value: bson.A{kept, (retention + unit/2).Milliseconds()}}},

@@ -56,6 +56,8 @@ func TestFinished_CountsBySliceOfTheEnd(t *testing.T) {
 		// To be deleted in the same minute as those of shipping, and ended long ago.
 		ended(7, group, delivery.StatusSuccess, now.Add(-week+day), week, 1),
 		ended(8, "archive", delivery.StatusSuccess, now.Add(-time.Second), 0, 1), // kept for ever
+		append(ended(10, group, delivery.StatusError, now.Add(-3*time.Second), week, 1),
+			bson.E{Key: "error", Value: bson.D{{Key: "code", Value: delivery.CodeOperatorCancelled}}}), // by no worker
 		// Nothing stored can stop the count.
 		bson.D{{Key: "_id", Value: 9}, {Key: "eventId", Value: "x"}, {Key: "consumerGroup", Value: group}, {Key: "status", Value: 1}, {Key: "endedAt", Value: "now"}, {Key: "expiresAt", Value: now.Add(week)}},
 	})
