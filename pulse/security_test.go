@@ -28,6 +28,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/admin"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 	"github.com/orionjs/orion-go/pulse/pulsetest/mongoserver"
 )
@@ -198,6 +199,63 @@ func TestSecurity_6_1_RolesOfTheDocumentation(t *testing.T) {
 	is.NoErr(consumer.Close(t.Context()))
 	for _, err := range reported.Values() {
 		t.Errorf("reported: %v", err)
+	}
+}
+
+// Who looks sees everything and changes nothing; who acts retries, cancels and pauses.
+func TestSecurity_9_2_OperatorsOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const database, group = "commerce_test", "billing"
+	uriOf := securedServer(t, database)
+	administrator := func(role string) *admin.Admin {
+		client, err := mongo.Connect(options.Client().ApplyURI(uriOf(role)))
+		is.NoErr(err)
+		t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+		a, err := admin.New(client.Database(database), admin.Config{})
+		is.NoErr(err)
+		return a
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	deployer, err := pulse.Connect(t.Context(), uriOf("pulseDeployer"), pulse.Config{ConsumerGroup: group, Logger: quiet})
+	is.NoErr(err)
+	is.NoErr(deployer.Close(t.Context()))
+	consumer, err := pulse.Connect(t.Context(), uriOf("pulseConsumer"), pulse.Config{ConsumerGroup: group, Logger: quiet})
+	is.NoErr(err)
+	versions := map[string]int{"order.created": 2, "order.paid": 1}
+	for name, version := range versions {
+		topic := pulse.NewTopic[order](name)
+		is.NoErr(second(topic.Subscribe(t.Context(), consumer, func(context.Context, *pulse.Event[order]) error {
+			return errors.New("refused")
+		}, pulse.Unordered(), pulse.ExecutionVersion(version), pulse.MaxRetries(0))))
+		is.NoErr(second(topic.Publish(t.Context(), consumer, order{Number: version})))
+	}
+	viewer, operator := administrator("pulseViewer"), administrator("pulseOperator")
+	failed := admin.DeliveryQuery{Group: group, States: []admin.State{admin.Failed}}
+	var ended []admin.Delivery
+	pulsetest.Eventually(t, "both events have failed", func(ctx context.Context) error {
+		page, err := viewer.Deliveries(ctx, failed)
+		if ended = page.Deliveries; err == nil && len(ended) < len(versions) {
+			err = fmt.Errorf("%d have", len(ended))
+		}
+		return err
+	})
+	is.NoErr(consumer.Close(t.Context()))
+
+	subscriptions, err := viewer.Subscriptions(t.Context(), admin.SubscriptionQuery{})
+	is.NoErr(err)
+	is.Equal(len(subscriptions), len(versions))
+	_, err = viewer.Rollout(t.Context(), group, "order.created")
+	is.NoErr(err)
+	by := admin.By{Name: "ada", Reason: "the card service is back"}
+	for _, d := range ended {
+		is.NoErr(second(viewer.Delivery(t.Context(), d.ID)))
+		_, err = viewer.Retry(t.Context(), d.ID, by)
+		is.True(err != nil && strings.Contains(strings.ToLower(err.Error()), "not authorized"))
+		is.NoErr(second(operator.Retry(t.Context(), d.ID, by)))
+		is.NoErr(second(operator.Cancel(t.Context(), d.ID, by)))
+		is.NoErr(second(operator.Pause(t.Context(), group, d.Topic, by)))
+		is.NoErr(second(operator.Resume(t.Context(), group, d.Topic)))
 	}
 }
 
