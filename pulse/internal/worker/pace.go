@@ -6,7 +6,7 @@ import "time"
 // at most aheadFactor for each worker.
 const (
 	aheadTime   = 250 * time.Millisecond
-	aheadFactor = 8
+	aheadFactor = 16
 )
 
 // pace measures how long a lane's handlers take, as a moving average.

@@ -92,7 +92,7 @@ func (p *Pool) wakeClaims() {
 }
 
 // maxUnsettled is how many outcomes may wait to be stored before handlers do.
-const maxUnsettled = 4 * settleAtOnce
+const maxUnsettled = 2 * settleAtOnce
 
 // dispatch gives free slots away, lane by lane in rotation: to a buffered task, which starts, or to
 // candidates that need a slot before they are claimed. p.mu is held.

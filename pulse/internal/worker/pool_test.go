@@ -77,8 +77,8 @@ func TestPool_4_7_ClaimsAheadOnlyWhatTheWorkersSoonFinish(t *testing.T) {
 		share          int
 	}{
 		{"no handler seen yet", 4, 3, 0, 0},
-		{"instant handlers: eight for each worker", 4, 3, time.Microsecond, 32},
-		{"a limit below the workers", 1, 3, time.Microsecond, 8},
+		{"instant handlers: sixteen for each worker", 4, 3, time.Microsecond, 64},
+		{"a limit below the workers", 1, 3, time.Microsecond, 16},
 		{"a quarter of a second of work", 4, 3, 100 * time.Millisecond, 10},
 		{"slower than that for all workers", 4, 3, 2 * time.Second, 0},
 		{"no retries behind the first attempt", 4, 0, time.Microsecond, 0},

@@ -12,9 +12,9 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
-// settleAtOnce bounds one settling command. Each document finds its own values in arrays of this length, so
-// that larger commands cost more and not less.
-const settleAtOnce = 100
+// settleAtOnce bounds one settling command. Each document finds its own values in an array of this length, so
+// that much larger commands would cost more and not less.
+const settleAtOnce = 200
 
 // handBackPause is how long a delivery that could not be run rests before this client looks at it again.
 const handBackPause = time.Second
