@@ -115,7 +115,7 @@ func (b *browser) await(expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, pulsetest.Patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression)); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(pulsetest.Patience))); err != nil {
 		b.t.Fatalf("Chromium: wait for %s: %v\nthe page said: %q", expression, err, b.console())
 	}
 }
