@@ -121,10 +121,12 @@ func TestPool_4_7_RefillsWhenHalfOfTheBufferIsGone(t *testing.T) {
 	is := is.New(t)
 	p := newPool(t, 4)
 	l := addLane(p, "t", 4, 3, time.Microsecond)
-	l.buffer = make([]*task, 17)
+	l.buffer = make([]*task, 33)
 	is.Equal(p.ahead(l), 0)
-	l.buffer = make([]*task, 16)
-	is.Equal(p.ahead(l), 16)
+	l.buffer = make([]*task, 32)
+	is.Equal(p.ahead(l), 32)
+	l.births.ahead = 1 // as good as in the buffer
+	is.Equal(p.ahead(l), 0)
 }
 
 // The lane read candidates to claim them ahead; then its handlers became slow.
