@@ -38,6 +38,7 @@ var imports = map[string]string{
 // vets all of it.
 func TestPages_GoCompiles(t *testing.T) {
 	t.Parallel()
+	sources(t)
 	is := is.New(t)
 	dir := moduleBeside(t)
 	blocks := 0

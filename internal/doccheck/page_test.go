@@ -1,6 +1,7 @@
 package doccheck
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,6 +60,24 @@ func pages(t *testing.T) []page {
 		all = append(all, parse(filepath.ToSlash(rel), string(text)))
 	}
 	return all
+}
+
+// sources tells the cache of go test which files a test depends on that has programs built or blocks compiled: those
+// that other processes read are unknown to it, and what was right once would stay so.
+func sources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root {
+			return fs.SkipDir
+		}
+		if err == nil && filepath.Ext(path) == ".go" {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // pageNamed reads one of them.

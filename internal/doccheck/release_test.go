@@ -18,6 +18,7 @@ import (
 // TestRelease_CommandsInstall: go install puts both commands where GOBIN says, and both know what they are.
 func TestRelease_CommandsInstall(t *testing.T) {
 	t.Parallel()
+	sources(t)
 	is := is.New(t)
 	bin := t.TempDir()
 	install := exec.CommandContext(t.Context(), "go", "install", "./cmd/pulse", "./cmd/echoesgen")
@@ -37,6 +38,7 @@ func TestRelease_CommandsInstall(t *testing.T) {
 // nothing of the empty image around it.
 func TestRelease_ContainerHasAStaticBinary(t *testing.T) {
 	t.Parallel()
+	sources(t)
 	is := is.New(t)
 	file, err := os.ReadFile(filepath.Join(root, "Containerfile"))
 	is.NoErr(err)

@@ -22,6 +22,7 @@ var foreign = []string{"kafka-consumer-groups.sh", "docker", "kubectl", "curl", 
 // down its command line, and then asks the programs themselves about these.
 func TestPages_CommandsAreUnderstood(t *testing.T) {
 	t.Parallel()
+	sources(t)
 	j := newJudge(t)
 	seen := 0
 	for _, p := range pages(t) {

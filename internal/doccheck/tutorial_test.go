@@ -21,6 +21,7 @@ import (
 func TestReadme_TutorialWorksAsWritten(t *testing.T) {
 	database := pulsetest.Database(t).Name()
 	is := is.New(t)
+	sources(t)
 	readme := pageNamed(t, "README.md")
 	top, err := filepath.Abs(root)
 	is.NoErr(err)
