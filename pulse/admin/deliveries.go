@@ -79,7 +79,8 @@ type Delivery struct {
 	ExecutionVersion int
 	// Attempt counts the attempts that were begun, the running one included.
 	Attempt int
-	// EventCreatedAt is the publication, CreatedAt when the delivery was made of it.
+	// EventCreatedAt is the publication, or the later time that the event was published for, CreatedAt when the
+	// delivery was made of it.
 	EventCreatedAt, CreatedAt, UpdatedAt time.Time
 	// NextAttemptAt is when a pending or retrying one is due; StartedAt, Worker and LockedUntil are of one that is
 	// processing: LeaseEnded tells that its worker has not renewed its lease in time and counts as lost.

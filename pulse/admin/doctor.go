@@ -253,12 +253,15 @@ func (d *doctor) unstamped(ctx context.Context) error {
 	}
 	fixed := false
 	if d.options.Fix {
-		for more := true; more; {
-			stamped, err := d.store.Stamp(ctx)
-			if err != nil {
-				return err
+		due := func(ctx context.Context) (store.Stamped, error) { return d.store.StampDue(ctx, 0) }
+		for _, stamp := range []func(context.Context) (store.Stamped, error){d.store.Stamp, due} {
+			for more := true; more; {
+				stamped, err := stamp(ctx)
+				if err != nil {
+					return err
+				}
+				more = stamped.More && len(stamped.IDs) > 0
 			}
-			more = stamped.More && len(stamped.IDs) > 0
 		}
 		left, err := d.store.Unstamped(ctx, d.store.Now().Add(-patience), doctorLimit)
 		if err != nil {
@@ -268,7 +271,7 @@ func (d *doctor) unstamped(ctx context.Context) error {
 	}
 	d.found(Finding{
 		Severity: Problem, Check: CheckUnstamped, Where: "collection events",
-		Text:    fmt.Sprintf("Events of committed transactions wait for their place in the order: %s, %s. No group gets them until a client runs.", countOf(waiting.Count), some(waiting.IDs)),
+		Text:    fmt.Sprintf("Events of committed transactions, or whose later time has come, wait for their place in the order: %s, %s. No group gets them until a client runs.", countOf(waiting.Count), some(waiting.IDs)),
 		Remedy:  byFix + " Or start a client of any group.",
 		Fixable: true, Fixed: fixed,
 	})

@@ -62,7 +62,9 @@ func mended(t *testing.T, a *admin.Admin, check admin.Check, severity admin.Seve
 		t.Fatalf("nothing was found by %s", check)
 	}
 	is.Equal(f.Severity, severity)
-	is.True(strings.Contains(f.Text, text))
+	if !strings.Contains(f.Text, text) {
+		t.Errorf("%q is not in %q", text, f.Text)
+	}
 	is.True(f.Fixable && !f.Fixed)
 	f = examine(t, a, check, true)
 	is.True(f != nil && f.Fixed)
@@ -183,8 +185,9 @@ func TestDoctor_4_8_HalfDoneSteps(t *testing.T) {
 	is.Equal(len(d.Attempts), 1)
 }
 
-// A committed event that nobody was there to give its place is given it.
-func TestDoctor_3_5_UnstampedEvents(t *testing.T) {
+// An event that nobody was there to give its place is given it: a committed one of a transaction, and one whose later
+// time has come.
+func TestDoctor_3_5_9_1_UnstampedEvents(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	db := pulsetest.Database(t)
@@ -199,6 +202,21 @@ func TestDoctor_3_5_UnstampedEvents(t *testing.T) {
 	is.NoErr(err)
 	mended(t, a, admin.CheckUnstamped, admin.Problem, "forgotten")
 	is.Equal(theSubscription(t, a).Backlog.Undiscovered.N, 1)
+
+	for id, at := range map[string]time.Time{"overdue": time.Now().Add(-time.Hour), "early": time.Now().Add(time.Hour)} {
+		_, err = collection(db, "events").InsertOne(t.Context(), bson.D{
+			{Key: "_id", Value: id},
+			{Key: "pendingTopic", Value: orders.Name()},
+			{Key: "topic", Value: at},
+			{Key: "pendingOrder", Value: int64(1)},
+			{Key: "data", Value: bson.D{}},
+			{Key: "createdAt", Value: time.Now().Add(-2 * time.Hour)},
+			{Key: "notBefore", Value: at},
+		})
+		is.NoErr(err)
+	}
+	mended(t, a, admin.CheckUnstamped, admin.Problem, `1, such as "overdue"`)
+	is.Equal(theSubscription(t, a).Backlog.Undiscovered.N, 2)
 }
 
 // An event behind the cursor whose delivery is missing is told of; one whose delivery its retention may have deleted
@@ -233,7 +251,20 @@ func TestDoctor_3_5_SkippedEvents(t *testing.T) {
 func TestDoctor_2_4_4_4_RetriesOutliveTheEvents(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
-	a := version2.left(t, pulsetest.Database(t), 1, pulse.MaxRetries(5), pulse.RetryDelay(24*time.Hour))
+	db := pulsetest.Database(t)
+	a := version2.left(t, db, 1, pulse.MaxRetries(5), pulse.RetryDelay(24*time.Hour))
+	// The retention of an event that was published for a later time counts from there.
+	due := time.Now()
+	_, err := collection(db, "events").InsertOne(t.Context(), bson.D{
+		{Key: "_id", Value: "later"},
+		{Key: "topic", Value: orders.Name()},
+		{Key: "data", Value: bson.D{}},
+		{Key: "createdAt", Value: due.Add(-60 * 24 * time.Hour)},
+		{Key: "notBefore", Value: due},
+		{Key: "sequence", Value: bson.Timestamp{}},
+		{Key: "expiresAt", Value: due.Add(7 * 24 * time.Hour)},
+	})
+	is.NoErr(err)
 	f := examine(t, a, admin.CheckRetention, false)
 	is.Equal(f.Severity, admin.Warning)
 	is.True(strings.Contains(f.Text, "744h0m0s") && strings.Contains(f.Text, "168h0m0s")) // 1+2+4+8+16 days against 7

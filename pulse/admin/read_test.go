@@ -43,6 +43,43 @@ func TestSubscriptions_2_6_SettingsAndBacklog(t *testing.T) {
 	})
 }
 
+// An event that was published for a later time is as old as since that time, before it is discovered and after.
+func TestSubscriptions_9_1_AnEventIsNotLateBeforeItsTime(t *testing.T) {
+	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
+		is := is.New(t)
+		c := start(t, config(db))
+		k.subscribe(t, c, func(call) error { return nil })
+		stop(t, c)
+		a := open(t, db)
+		pauseIt(t, a)
+		due := time.Now().Add(-time.Second).UTC().Truncate(time.Millisecond)
+		insert := func(id string) {
+			_, err := collection(db, "events").InsertOne(t.Context(), bson.D{
+				{Key: "_id", Value: id},
+				{Key: "topic", Value: orders.Name()},
+				{Key: "data", Value: bson.D{}},
+				{Key: "createdAt", Value: due.Add(-time.Hour)},
+				{Key: "notBefore", Value: due},
+				{Key: "sequence", Value: bson.Timestamp{}},
+			})
+			is.NoErr(err)
+		}
+		insert("first")
+		b := theSubscription(t, a).Backlog
+		is.Equal(b.Undiscovered.N, 1)
+		is.True(b.OldestPending.Equal(due))
+		c = start(t, config(db))
+		k.subscribe(t, c, func(call) error { return nil })
+		awaitBacklog(t, a, "the first", func(b admin.Backlog) bool { return b.Undiscovered.N == 0 && b.Pending.N == 1 })
+		insert("second") // which a change stream shows
+		awaitBacklog(t, a, "both", func(b admin.Backlog) bool { return b.Undiscovered.N == 0 && b.Pending.N == 2 })
+		is.True(theSubscription(t, a).Backlog.OldestPending.Equal(due))
+		for _, d := range inState(t, a, admin.Pending) {
+			is.True(d.EventCreatedAt.Equal(due))
+		}
+	})
+}
+
 // Events behind the cursor of a group that nobody leads are its lag, and the oldest of them says since when.
 func TestSubscriptions_2_8_LagOfAGroupThatIsNotRunning(t *testing.T) {
 	t.Parallel()

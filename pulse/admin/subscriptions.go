@@ -88,8 +88,8 @@ type Backlog struct {
 	Processing Count
 	// Failed counts deliveries that ended as errors and are still kept.
 	Failed Count
-	// OldestPending is when the oldest event was published that is undiscovered, pending, retrying or processing;
-	// zero when there is none. LagSeconds is how long ago that is by the server's clock, 0 when there is none.
+	// OldestPending is when the oldest event was published that is undiscovered, pending, retrying or processing, or the
+	// later time that it was published for; zero when there is none. LagSeconds is how long ago that is by the server's clock, 0 when there is none.
 	OldestPending time.Time
 	LagSeconds    float64
 	// OldestRetry is since when the retry waits that waits longest: when the attempt before it failed. Zero when

@@ -94,9 +94,16 @@ func (s *Store) HalfDone(ctx context.Context, group, topic string, before time.T
 	return found, err
 }
 
-// Unstamped samples committed events of transactions that have waited for their place in the order since before a time.
+// Unstamped samples events that have waited for their place in the order since before a time: committed ones of
+// transactions, and those whose later time has come.
 func (s *Store) Unstamped(ctx context.Context, before time.Time, limit int) (Sample, error) {
 	found, err := s.sample(ctx, s.events, append(pending(), bson.E{Key: "createdAt", Value: bson.D{{Key: "$lt", Value: before}}}), limit)
+	if err == nil {
+		var due Sample
+		due, err = s.sample(ctx, s.events, waiting(before), limit)
+		found.add(due.N, due.AtLeast)
+		found.IDs = append(found.IDs, due.IDs...)
+	}
 	if err != nil {
 		err = fmt.Errorf("pulse: look for events that wait for their place in the order: %w", err)
 	}
@@ -109,7 +116,7 @@ func (s *Store) EventRetention(ctx context.Context, topic string) (retention tim
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := s.events.Find(ctx, bson.D{{Key: "topic", Value: topic}}, options.Find().SetSort(bySequence(-1)).SetLimit(1).
-		SetProjection(bson.D{{Key: "createdAt", Value: 1}, {Key: "expiresAt", Value: 1}}))
+		SetProjection(bson.D{{Key: "createdAt", Value: 1}, {Key: "notBefore", Value: 1}, {Key: "expiresAt", Value: 1}}))
 	newest, err := readAll(ctx, cursor, err, parse)
 	if err != nil {
 		return 0, false, fmt.Errorf("pulse: topic %s: read the newest event: %w", topic, err)
@@ -118,6 +125,9 @@ func (s *Store) EventRetention(ctx context.Context, topic string) (retention tim
 		return 0, false, nil
 	}
 	created, ok := newest[0].date("createdAt")
+	if due, later := newest[0].date("notBefore"); later && due.After(created) {
+		created = due // its retention counts from there
+	}
 	expires, kept := newest[0].date("expiresAt")
 	if !kept {
 		return 0, ok, nil

@@ -68,7 +68,8 @@ type Backlog struct {
 	Undiscovered, Pending, Retrying, Processing, Failed Count
 	// Expired are those of Processing whose lease has ended.
 	Expired Count
-	// Oldest is the publication of the oldest event that is not finished; zero when there is none.
+	// Oldest is the publication of the oldest event that is not finished, or the later time that it was published for;
+	// zero when there is none.
 	Oldest time.Time
 	// OldestRetry is since when the retry waits that waits longest: when the attempt before it ended.
 	OldestRetry time.Time
@@ -156,12 +157,12 @@ func (s *Store) backlogBranches(sub Overview, limit int) []backlogBranch {
 			{{Key: "$match", Value: match}}, {{Key: "$limit", Value: limit + 1}}, {{Key: "$group", Value: group}},
 		}}
 	}
-	oldest := func(coll *mongo.Collection, match bson.D, sort bson.D, date string) backlogBranch {
+	oldest := func(coll *mongo.Collection, match bson.D, sort bson.D, date any) backlogBranch {
 		return backlogBranch{oldestKind, coll, mongo.Pipeline{
 			{{Key: "$match", Value: match}},
 			{{Key: "$sort", Value: sort}},
 			{{Key: "$limit", Value: 1}},
-			{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "date", Value: "$" + date}}}},
+			{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: "date", Value: date}}}},
 		}}
 	}
 	sumIf := func(name string, condition bson.D) bson.E {
@@ -176,6 +177,7 @@ func (s *Store) backlogBranches(sub Overview, limit int) []backlogBranch {
 		bson.D{{Key: "$lte", Value: bson.A{"$lockToken", nil}}}, bson.D{{Key: "$gt", Value: bson.A{"$attempt", 1}}},
 	}}}
 	behind := bson.D{{Key: "topic", Value: sub.Topic}, {Key: "sequence", Value: bson.D{{Key: "$gt", Value: sub.Cursor.Sequence}}}}
+	published := bson.D{{Key: "$max", Value: bson.A{"$createdAt", "$notBefore"}}} // no event is late before its time
 	inOrder := bson.D{{Key: "eventSequence", Value: 1}, {Key: "eventId", Value: 1}}
 	over := bson.D{{Key: "$lt", Value: bson.A{"$lockedUntil", literal(s.Now())}}} // or it has none
 	v2Pending, v2Processing := of(delivery.StatusPending), of(delivery.StatusProcessing)
@@ -187,10 +189,10 @@ func (s *Store) backlogBranches(sub Overview, limit int) []backlogBranch {
 		count(countAttempts, s.history, of(delivery.StatusV1Pending), sumIf("locked", locked), sumIf("retries", repeated), longest(repeated, "$createdAt"),
 			sumIf("expired", bson.D{{Key: "$and", Value: bson.A{locked, over}}})),
 		count(countEvents, s.events, behind),
-		oldest(s.deliveries, v2Pending, inOrder, "eventCreatedAt"),
-		oldest(s.deliveries, v2Processing, inOrder, "eventCreatedAt"),
-		oldest(s.deliveries, of(delivery.StatusV1Pending), inOrder, "eventCreatedAt"),
-		oldest(s.events, behind, bySequence(1), "createdAt"),
+		oldest(s.deliveries, v2Pending, inOrder, "$eventCreatedAt"),
+		oldest(s.deliveries, v2Processing, inOrder, "$eventCreatedAt"),
+		oldest(s.deliveries, of(delivery.StatusV1Pending), inOrder, "$eventCreatedAt"),
+		oldest(s.events, behind, bySequence(1), published),
 	}
 }
 

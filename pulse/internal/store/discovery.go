@@ -77,7 +77,7 @@ func (n *NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) 
 			{Key: "eventId", Value: last.EventID},
 			{Key: "consumerGroup", Value: n.ConsumerGroup},
 			{Key: "topic", Value: n.Topic},
-			{Key: "eventCreatedAt", Value: last.CreatedAt},
+			{Key: "eventCreatedAt", Value: last.PublishedAt},
 			{Key: "eventSequence", Value: last.Sequence},
 			{Key: "status", Value: delivery.StatusV1Pending},
 			{Key: "createdAt", Value: now},
@@ -102,7 +102,7 @@ func (n *NewDelivery) documents(now time.Time, mark bool) (doc, attempt bson.D) 
 	doc = append(doc,
 		bson.E{Key: "consumerGroup", Value: n.ConsumerGroup},
 		bson.E{Key: "topic", Value: n.Topic},
-		bson.E{Key: "eventCreatedAt", Value: last.CreatedAt},
+		bson.E{Key: "eventCreatedAt", Value: last.PublishedAt},
 		bson.E{Key: "eventSequence", Value: last.Sequence},
 		bson.E{Key: "status", Value: delivery.StatusPending},
 	)

@@ -72,8 +72,8 @@ func keys(first, n int) []store.EventKey {
 	out := make([]store.EventKey, n)
 	for i := range out {
 		out[i] = store.EventKey{
-			Position:  store.Position{Sequence: bson.Timestamp{T: uint32(1000 + first + i), I: 1}, EventID: fmt.Sprintf("e%04d", first+i)},
-			CreatedAt: time.Now(),
+			Position:    store.Position{Sequence: bson.Timestamp{T: uint32(1000 + first + i), I: 1}, EventID: fmt.Sprintf("e%04d", first+i)},
+			PublishedAt: time.Now(),
 		}
 	}
 	return out

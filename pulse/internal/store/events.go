@@ -137,19 +137,23 @@ func (s *Store) NewestEvent(ctx context.Context, topic string) (Position, error)
 // EventKey is what discovery needs of an event.
 type EventKey struct {
 	Position
-	CreatedAt time.Time
+	// PublishedAt is when it was published, or the later time that it was published for.
+	PublishedAt time.Time
 	// Size is the document's size in bytes; 0 when it was not asked for.
 	Size int
 }
 
 func readKey(raw bson.Raw) EventKey {
 	f := parse(raw)
-	key := EventKey{CreatedAt: f.time("createdAt")}
+	key := EventKey{PublishedAt: f.time("createdAt")}
+	if due := f.time("notBefore"); due.After(key.PublishedAt) {
+		key.PublishedAt = due
+	}
 	key.Sequence, _ = f.timestamp("sequence")
 	key.EventID = f.str("_id")
 	key.Size, _ = f.int("size")
-	if key.CreatedAt.IsZero() {
-		key.CreatedAt = time.Unix(int64(key.Sequence.T), 0).UTC()
+	if key.PublishedAt.IsZero() {
+		key.PublishedAt = time.Unix(int64(key.Sequence.T), 0).UTC()
 	}
 	return key
 }
@@ -192,7 +196,7 @@ func (s *Store) EventsAfter(ctx context.Context, topic string, after Position, l
 func (s *Store) eventKeys(ctx context.Context, filter bson.D, after Position, limit int, sized bool) ([]EventKey, int, error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
-	projection := bson.D{{Key: "sequence", Value: 1}, {Key: "createdAt", Value: 1}}
+	projection := bson.D{{Key: "sequence", Value: 1}, {Key: "createdAt", Value: 1}, {Key: "notBefore", Value: 1}}
 	var cursor *mongo.Cursor
 	var err error
 	if sized {

@@ -31,7 +31,7 @@ func insertEvents(t *testing.T, s *store.Store, keys []store.EventKey) {
 	docs := make([]bson.Raw, len(keys))
 	for i, k := range keys {
 		raw, err := bson.Marshal(bson.D{
-			{Key: "_id", Value: k.EventID}, {Key: "topic", Value: topic}, {Key: "createdAt", Value: k.CreatedAt}, {Key: "sequence", Value: k.Sequence},
+			{Key: "_id", Value: k.EventID}, {Key: "topic", Value: topic}, {Key: "createdAt", Value: k.PublishedAt}, {Key: "sequence", Value: k.Sequence},
 		})
 		is.New(t).NoErr(err)
 		docs[i] = raw

@@ -93,6 +93,7 @@ func (s *Store) Watch(ctx context.Context, group string) (*Stream, error) {
 			{Key: "fullDocument._id", Value: 1},
 			{Key: "fullDocument.sequence", Value: 1},
 			{Key: "fullDocument.createdAt", Value: 1},
+			{Key: "fullDocument.notBefore", Value: 1},
 			{Key: "fullDocument.topic", Value: 1},
 			{Key: "fullDocument.nextAttemptAt", Value: 1},
 			{Key: "updateDescription.updatedFields.nextAttemptAt", Value: 1},

@@ -31,7 +31,7 @@ func TestWatch_3_4_Notices(t *testing.T) {
 			t.Fatalf("the stream ended: %v", stream.Err())
 		}
 		if n.Kind == store.EventPublished { // its place is the server's to choose
-			is.True(!n.Event.Sequence.IsZero() && n.Event.EventID != "" && !n.Event.CreatedAt.IsZero())
+			is.True(!n.Event.Sequence.IsZero() && n.Event.EventID != "" && !n.Event.PublishedAt.IsZero())
 			n.Event = store.EventKey{}
 		}
 		return n

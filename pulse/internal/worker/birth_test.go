@@ -33,7 +33,7 @@ func (f *fixture) born(t *testing.T, put func(store func() error) error) error {
 		_, err := f.db.Collection("p.events").InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "topic", Value: "t"}, {Key: "data", Value: i}})
 		is.NoErr(err)
 		at := store.Position{Sequence: bson.Timestamp{T: 9, I: uint32(i)}, EventID: id}
-		deliveries[i] = store.NewDelivery{ConsumerGroup: "billing", Topic: "t", Format: store.V2, Events: []store.EventKey{{Position: at, CreatedAt: time.Now()}}}
+		deliveries[i] = store.NewDelivery{ConsumerGroup: "billing", Topic: "t", Format: store.V2, Events: []store.EventKey{{Position: at, PublishedAt: time.Now()}}}
 	}
 	return f.Born(t.Context(), "t", deliveries, func() error {
 		return put(func() error {
