@@ -328,3 +328,29 @@ func TestPublish_1_3_UniqueKey(t *testing.T) {
 		is.True(strings.Contains(err.Error(), want))
 	}
 }
+
+// What nobody can stamp, since somebody has changed it by hand, is looked at less and less often.
+func TestPublishLater_9_1_NothingSpinsForWhatCannotBeStamped(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	now := time.Now()
+	for _, doc := range []bson.D{
+		{{Key: "_id", Value: "postponed"}, {Key: "topic", Value: now}, {Key: "notBefore", Value: now.Add(time.Hour)}, {Key: "pendingTopic", Value: "order.created"}},
+		{{Key: "_id", Value: "without its time"}, {Key: "topic", Value: now}, {Key: "pendingTopic", Value: "order.created"}},
+	} {
+		_, err := eventsOf(db).InsertOne(t.Context(), doc)
+		is.NoErr(err)
+	}
+	commands := pulsetest.NewCommandMonitor()
+	config := fast(db)
+	config.PollInterval = never
+	c := startClient(t, config, commands.Watch)
+	is.NoErr(second(deliverOrders.Subscribe(t.Context(), c, func(context.Context, *pulse.Event[order]) error { return nil }, unordered()...)))
+	published(t, deliverOrders, c, 1, pulse.NotBefore(time.Now().Add(soon))) // from now on it is there at the moment
+	eventually(t, 1, eventsOf(db), bson.D{{Key: "topic", Value: "order.created"}})
+	commands.Reset()
+	<-time.After(3 * time.Second) // a rate needs its time; a slow machine only lowers it
+	t.Log(commands)
+	is.True(commands.Count("aggregate") <= 20)
+}

@@ -321,3 +321,41 @@ func TestWakeup_3_4_APublisherCostsNothing(t *testing.T) {
 	is.Equal(monitor.Count("getMore"), 0)
 	is.Equal(monitor.Count("insert"), 20)
 }
+
+// A poll finds what has become due also while a topic has other work: else what its leader stores as claimed already
+// would go before what others have left, for as long as there is always some.
+func TestPoll_3_4_FindsWhatIsDueBesideOtherWork(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	config := fast(db)
+	config.DisableChangeStreams, config.WorkerCount = true, 1
+	c := startClient(t, config)
+	blocked, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	is.NoErr(second(deliverOrders.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[order]) error {
+		if e.Data.Number == 1 {
+			close(blocked)
+			<-release
+		}
+		return nil
+	}, unordered()...)))
+	published(t, deliverOrders, c, 0)
+	eventually(t, 1, deliveriesOf(db), bson.D{{Key: "status", Value: "v2-success"}})
+	published(t, deliverOrders, c, 1)
+	<-blocked
+	published(t, deliverOrders, c, 2)
+	eventually(t, 2, deliveriesOf(db), bson.D{{Key: "status", Value: "v2-processing"}}) // it waits for the worker
+
+	_, err := deliveriesOf(db).InsertOne(t.Context(), bson.D{ // handed back by another client
+		{Key: "_id", Value: "left"}, {Key: "eventId", Value: "left"}, {Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: deliverOrders.Name()},
+		{Key: "status", Value: "v2-pending"}, {Key: "attempt", Value: int32(0)}, {Key: "attemptId", Value: "left"}, {Key: "attempts", Value: bson.A{}},
+		{Key: "attemptCreatedAt", Value: time.Now()}, {Key: "nextAttemptAt", Value: time.Now()},
+	})
+	is.NoErr(err)
+	for n := 3; n <= 5; n++ { // each is found by another poll
+		published(t, deliverOrders, c, n)
+		eventually(t, n+2, deliveriesOf(db), bson.D{})
+	}
+	eventually(t, 1, deliveriesOf(db), bson.D{{Key: "_id", Value: "left"}, {Key: "status", Value: "v2-processing"}})
+}

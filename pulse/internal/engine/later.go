@@ -17,17 +17,25 @@ const (
 	laterPause  = 20 * time.Millisecond // the least time between two rounds
 	laterOthers = 50 * time.Millisecond
 	laterJitter = 3
+
+	// After how long a client looks again that found an event due before the server did. The pause grows: one that
+	// somebody has changed by hand may never be stamped.
+	earlyPause = 50 * time.Millisecond
 )
 
 // later decides when to look for events that are due.
 type later struct {
 	timer    *dueTimer
 	own      *atomic.Bool         // this client has published such events
-	failures *backoff.Exponential // of the stamp loop alone
+	failures *backoff.Exponential // of the stamp loop alone, like early
+	early    *backoff.Exponential // rounds in which something due was not stamped
 }
 
 func newLater() later {
-	return later{timer: newDueTimer(), own: new(atomic.Bool), failures: backoff.NewExponential(50*time.Millisecond, 5*time.Second)}
+	return later{
+		timer: newDueTimer(), own: new(atomic.Bool),
+		failures: backoff.NewExponential(50*time.Millisecond, 5*time.Second), early: backoff.NewExponential(earlyPause, time.Minute),
+	}
 }
 
 // horizon is how far ahead a client has to know when events are due: up to the poll after the next.
@@ -71,8 +79,13 @@ func (e *Engine) stampDue(ctx context.Context) {
 	for _, topic := range stamped.Topics {
 		e.leader.Look(topic)
 	}
-	if !stamped.Next.IsZero() {
-		next := stamped.Next
+	next := stamped.Next
+	if !stamped.Early {
+		e.later.early.Reset()
+	} else if again := e.Store.Now().Add(e.later.early.Next()); next.IsZero() || again.Before(next) {
+		next = again
+	}
+	if !next.IsZero() {
 		if soonest := e.Store.Now().Add(laterPause); next.Before(soonest) {
 			next = soonest
 		}

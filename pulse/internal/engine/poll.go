@@ -79,6 +79,7 @@ func (e *Engine) poll(ctx context.Context) error {
 	if !due.IsZero() {
 		e.publishAt(due)
 	}
+	e.pool.LookAgain() // their own leader's new deliveries, claimed as they are stored, may keep them busy for long
 	return e.lookForDue(ctx)
 }
 

@@ -40,9 +40,6 @@ func isDue() bson.D {
 	return bson.D{{Key: "$match", Value: bson.D{{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$notBefore", "$$NOW"}}}}}}}
 }
 
-// earlyPause is after how long a client looks again that found an event due before the server did.
-const earlyPause = 50 * time.Millisecond
-
 // NextDue tells when the next event is due that is published for a later time; zero when none is within the horizon.
 func (s *Store) NextDue(ctx context.Context, horizon time.Duration) (time.Time, error) {
 	ctx, cancel := s.deadline(ctx)
@@ -68,14 +65,9 @@ func (s *Store) StampDue(ctx context.Context, horizon time.Duration) (Stamped, e
 	if err != nil {
 		return stamped, fmt.Errorf("pulse: publish the events whose time has come: %w", err)
 	}
-	switch {
-	case stamped.More:
+	stamped.Early = changed+len(stamped.Refused) < n
+	if stamped.More && changed > 0 {
 		stamped.Next = now
-	case changed+len(stamped.Refused) < n:
-		// Stamped by another client in this moment, or not due yet by the server's clock.
-		if soon := now.Add(earlyPause); next.IsZero() || soon.Before(next) {
-			stamped.Next = soon
-		}
 	}
 	return stamped, nil
 }

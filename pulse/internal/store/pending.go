@@ -86,6 +86,9 @@ type Stamped struct {
 	Refused []error
 	// More tells that there may be others.
 	More bool
+	// Early tells that some events that seemed due were not stamped: by another client in this moment, or they are not
+	// due yet by the server's clock.
+	Early bool
 	// Next is when to look again for events that are published for a later time; zero when no poll would be too late.
 	Next time.Time
 }

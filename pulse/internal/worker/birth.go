@@ -46,7 +46,9 @@ func (p *Pool) Born(ctx context.Context, topic string, deliveries []store.NewDel
 	err := put()
 	found, unread := loaded()
 	won := born
-	if err != nil {
+	// Claims that are older than their leases must not begin, and nothing of them has: they are handed back as well,
+	// before a reaper takes an attempt for each.
+	if err != nil || clock.Until(deadline) <= 0 {
 		won = nil
 		if !errors.Is(err, store.ErrLeaseLost) && !errors.Is(err, store.ErrDelivered) {
 			won = p.lookUp(ctx, born, token, deadline)

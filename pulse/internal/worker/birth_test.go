@@ -131,3 +131,29 @@ func TestBorn_4_1_ErrorsOfTheWrite(t *testing.T) {
 		})
 	}
 }
+
+// A write that took longer than the leases last leaves claims that must not begin. They are handed back: nothing has run,
+// and a reaper would take an attempt for each of them.
+func TestBorn_4_7_LaterThanTheLease(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	f := newFixture(t, 0)
+	f.Lease = 50 * time.Millisecond
+	is.NoErr(f.born(t, func(put func() error) error {
+		err := put()
+		<-time.After(f.Lease)
+		return err
+	}))
+	is.NoErr(f.resolveDoubts(t.Context())) // the renew loop does that
+	f.settled(t)
+	is.Equal(f.calls.Len(), 0)
+	is.Equal(f.inState(t, delivery.StatusPending), 10)
+	for _, doc := range f.stored(t) {
+		is.Equal(doc.Lookup("attempt").Int32(), int32(0))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	is.Equal(f.slots, 0)
+	is.Equal(f.lane.births, births{})
+	is.True(f.lane.v2().ready)
+}
