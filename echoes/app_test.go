@@ -124,7 +124,7 @@ func TestHandle_7_8_BatchFailsOrSkips(t *testing.T) {
 	is.True(errors.As(reported[0], &invalid))
 	is.Equal(len(invalid.Items), 2)
 	is.Equal(reported[0].Error(), "echoes: notes.go:9: (*Notes).Created (topic a): 2 of 3 items were left out because they cannot be decoded, the first: echoes: topic a, event 1: text: want string, got int32")
-	is.True(strings.Contains(log.String(), "left_out=2 of=3"))
+	is.True(strings.Contains(log.String(), "count=2 total=3"))
 
 	// A careless OnError does not fail the batch.
 	a.cfg.OnError = func(error) { panic("boom") }

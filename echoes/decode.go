@@ -42,7 +42,8 @@ const maxDepth = 200
 //     type has it. Fields without a case are skipped.
 //   - Numbers convert between int32, int64, double and Decimal128 and every Go
 //     number only when nothing is lost.
-//   - What a reader stores is a copy: nothing keeps the payload's bytes alive.
+//   - What a reader stores is a copy: nothing keeps the payload's bytes alive. Short
+//     strings share blocks of 512 bytes.
 //   - The first problem stays: from then on Next returns false and no reader
 //     stores anything. Err names the path of that problem.
 //   - When a key occurs twice the last value wins, and documents merge, as in the
@@ -66,6 +67,8 @@ type Decoder struct {
 	elem  int // offset to blame for a problem: see path; -1 is the root
 	depth int
 	err   *DecodeError
+
+	block *strings.Builder // of short strings; see copied
 }
 
 // NewDecoder returns a decoder whose cursor stands on v itself, which may be
@@ -78,7 +81,7 @@ func NewDecoder(v bson.RawValue) *Decoder {
 }
 
 func (d *Decoder) reset(v bson.RawValue) {
-	*d = Decoder{buf: v.Value, root: v.Type, typ: v.Type, end: len(v.Value), pos: len(v.Value), elem: -1}
+	*d = Decoder{block: d.block, buf: v.Value, root: v.Type, typ: v.Type, end: len(v.Value), pos: len(v.Value), elem: -1}
 	if v.Type == 0 && len(v.Value) == 0 {
 		d.typ = bson.TypeNull
 		return
@@ -98,7 +101,7 @@ func DecodeParams[P any](v bson.RawValue, decode func(*Decoder, *P)) (P, error) 
 		decode(d, &p)
 	}
 	err := d.Err()
-	*d = Decoder{} // nothing keeps the payload
+	*d = Decoder{block: d.block} // nothing keeps the payload
 	decoders.Put(d)
 	if err != nil {
 		return *new(P), err

@@ -84,7 +84,7 @@ func (d *Decoder) D(p *bson.D) {
 			d.failUTF8("key", d.Key())
 			return
 		}
-		doc = append(doc, bson.E{Key: string(d.Key())})
+		doc = append(doc, bson.E{Key: d.copied(d.Key())})
 		d.Any(&doc[len(doc)-1].Value)
 	}
 	if d.err == nil {
@@ -169,7 +169,7 @@ func (d *Decoder) content(b []byte) string {
 		d.failUTF8(typeName(d.typ), s)
 		return ""
 	}
-	return string(s)
+	return d.copied(s)
 }
 
 func (d *Decoder) regex() bson.Regex {

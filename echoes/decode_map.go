@@ -70,7 +70,7 @@ func (d *Decoder) MapKey() string {
 	if !utf8.Valid(d.Key()) {
 		d.failUTF8("key", d.Key())
 	}
-	return string(d.Key())
+	return d.copied(d.Key())
 }
 
 // IntKey reads a field's name as a whole number, the form in which the driver

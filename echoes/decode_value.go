@@ -26,7 +26,7 @@ func StringOf[T ~string](d *Decoder, p *T) {
 		return
 	}
 	if b, ok := d.text(); ok {
-		*p = T(b)
+		*p = T(d.copied(b))
 	}
 }
 

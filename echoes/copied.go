@@ -1,0 +1,24 @@
+package echoes
+
+import "strings"
+
+// Short strings are most of a payload's allocations. They are copied into blocks that they share, so that a string
+// that is kept keeps a block alive, at most.
+const (
+	blockBytes  = 512
+	sharedBytes = 64 // longer ones have an allocation of their own
+)
+
+// copied returns b as a string that nothing changes.
+func (d *Decoder) copied(b []byte) string {
+	if len(b) == 0 || len(b) > sharedBytes {
+		return string(b)
+	}
+	if d.block == nil || d.block.Cap()-d.block.Len() < len(b) {
+		d.block = new(strings.Builder)
+		d.block.Grow(blockBytes)
+	}
+	from := d.block.Len()
+	d.block.Write(b) // within what it has: what was handed out stays where it is
+	return d.block.String()[from:]
+}
