@@ -60,12 +60,13 @@ func (c *cancelCommand) Run(status *int) error {
 }
 
 func changeHelp(verb string) string {
-	return strings.ReplaceAll(`Without --yes, and without a terminal to ask on, nothing is changed, and the exit status is 3.
+	reason := map[string]string{"retry": "the warehouse is back", "cancel": "sent by hand"}[verb]
+	return strings.NewReplacer("VERB", verb, "REASON", reason).Replace(`Without --yes, and without a terminal to ask on, nothing is changed, and the exit status is 3.
 
 Examples:
   pulse VERB 0197f2b2-0d3f-7c11-a4a0-5f3e9d7b1c02
   pulse VERB --group billing --topic invoice.created --code worker_lost --since 2h
-  pulse VERB --group billing --topic invoice.created --yes --reason "the warehouse is back"`, "VERB", verb)
+  pulse VERB --group billing --topic invoice.created --yes --reason "REASON"`)
 }
 
 // changeFlags are those of a command that changes deliveries.
@@ -126,6 +127,15 @@ const shownBefore = 20
 func (c *changeFlags) run(status *int, ch change) error {
 	return administer(c.Flags, func(ctx context.Context, s *session.Session, a *admin.Admin) error {
 		matched, err := c.preview(ctx, s, a, ch)
+		var missing *admin.NotFoundError
+		if len(c.IDs) > 0 && errors.As(err, &missing) { // an answer, as of pulse deliveries show: nothing is changed
+			*status = exitNo
+			tell("%s: nothing was changed", withoutPackage(err))
+			if c.JSON {
+				return printJSON(view.NewChanges(admin.Changes{Errors: []error{err}}))
+			}
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,9 @@ func (c *doctorCommand) Run(status *int) error {
 		if err != nil {
 			return err
 		}
+		if report.Subscriptions == 0 {
+			tell("%s; pulse doctor --fix would create the indexes here", s.NoSubscription())
+		}
 		fixable := 0
 		for _, f := range report.Findings {
 			if f.Fixable {

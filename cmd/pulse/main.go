@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orionjs/orion-go/cmd/pulse/internal/devserver"
+	"github.com/orionjs/orion-go/cmd/pulse/internal/terminal"
 )
 
 // The exit statuses of all commands but dev, which passes on that of its command.
@@ -61,7 +62,7 @@ func run(args []string) int {
 	parser := newParser(&app)
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "pulse: %v; see %s --help\n", err, commandOf(err))
+		complain(fmt.Sprintf("%s; see %s --help", strings.ReplaceAll(err.Error(), `one of "",`, "one of "), commandOf(err)))
 		if len(args) > 0 && strings.HasPrefix(args[0], "-") {
 			fmt.Fprintln(os.Stderr, "pulse: flags follow the command, as in: pulse subscriptions --database shop")
 		}
@@ -72,14 +73,18 @@ func run(args []string) int {
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "pulse: %v; see pulse %s --help\n", err, parsed.Selected().Path())
+		complain(fmt.Sprintf("%v; see pulse %s --help", err, parsed.Selected().Path()))
 		return exitUsage
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "pulse: %s\n", strings.TrimPrefix(err.Error(), "pulse: "))
+		complain(withoutPackage(err))
 		return exitFailure
 	}
 	return status
 }
+
+// complain prints an error. Its text may have stored names in it, or what a server says: nothing of it shall be obeyed
+// by a terminal.
+func complain(text string) { fmt.Fprintln(os.Stderr, "pulse: "+terminal.CleanLines(text)) }
 
 func newParser(app *cli) *kong.Kong {
 	return kong.Must(app,

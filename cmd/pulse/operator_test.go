@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,4 +215,19 @@ func eventually(ok func() bool) func(context.Context) error {
 		}
 		return nil
 	}
+}
+
+// What is stored reaches a terminal through errors, too, and none of it is obeyed there.
+func TestOperator_ErrorsShowStoredNamesAsText(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	d := newDesk(t)
+	d.serve("billing", "invoice.\x1b[2J\u202ecreated")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(d.bin, "pulse"), "deliveries", "--group", "billing", "--topic", "none\x1b[2J")
+	cmd.Env = append(os.Environ(), d.environ()...)
+	out, err := cmd.CombinedOutput()
+	is.True(err != nil)
+	t.Log(strconv.Quote(string(out)))
+	is.True(strings.Contains(string(out), `invoice.\u001b[2J\u202ecreated`))
+	is.True(!strings.ContainsAny(string(out), "\x1b\u202e"))
 }

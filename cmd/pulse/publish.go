@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -187,7 +186,7 @@ func (p *publication) publish(ctx context.Context, chunk []eventfile.Payload) er
 		if r.Err != nil {
 			p.progress.Clear()
 			if failed++; failed <= 10 {
-				fmt.Fprintf(os.Stderr, "pulse: line %d: %s\n", chunk[i].Line, strings.TrimPrefix(r.Err.Error(), "pulse: "))
+				tell("line %d: %s", chunk[i].Line, withoutPackage(r.Err))
 			}
 			inFront = false
 			continue
@@ -254,6 +253,9 @@ func (p *publication) report() error {
 	text := fmt.Sprintf("published %s to %s", what, terminal.Clean(p.command.Topic))
 	if p.stored > 1 {
 		text += " in " + terminal.Span(time.Since(p.began))
+	}
+	if at := p.command.At.Time; !at.IsZero() {
+		text = fmt.Sprintf("stored %s of %s, to appear %s", what, terminal.Clean(p.command.Topic), terminal.Both(at, time.Now()))
 	}
 	if p.duplicates > 0 {
 		text += fmt.Sprintf(" (%s stored already)", map[bool]string{true: "it was", false: terminal.Number(p.duplicates) + " were"}[p.stored == 1])

@@ -59,7 +59,7 @@ func (c *tailCommand) Run() error {
 		var err error
 		if c.NoFollow {
 			if err = a.Scan(ctx, c.Topic, c.Since.Time, each); err == nil && printed == 0 {
-				tell("no event of the topic %s is stored", c.Topic)
+				tell("no event of the topic %s is stored that has been published; those for later do not count", c.Topic)
 			}
 		} else {
 			var unknown *session.UnknownError

@@ -39,10 +39,10 @@ func (s *Session) Known(ctx context.Context, a *admin.Admin, group, topic string
 			ofGroup = append(ofGroup, sub.Topic)
 		}
 	}
-	where := fmt.Sprintf("the database %s (prefix %s)", s.Flags.Database, s.Flags.Prefix)
+	where := s.where()
 	switch {
 	case len(subs) == 0:
-		return &UnknownError{where + " has no subscription: is it the right one? Subscriptions appear when a service starts"}
+		return &UnknownError{s.NoSubscription()}
 	case group != "" && !slices.Contains(groups, group):
 		return unknown("consumer group", group, groups, where)
 	case topic != "" && group == "" && !slices.Contains(topics, topic):
@@ -51,6 +51,16 @@ func (s *Session) Known(ctx context.Context, a *admin.Admin, group, topic string
 		return unknown("subscription of the group "+group+" to the topic", topic, ofGroup, where)
 	}
 	return nil
+}
+
+// where names the place that is looked at.
+func (s *Session) where() string {
+	return fmt.Sprintf("the database %s (prefix %s)", s.Flags.Database, s.Flags.Prefix)
+}
+
+// NoSubscription says that there is none, which may mean that it is the wrong place.
+func (s *Session) NoSubscription() string {
+	return s.where() + " has no subscription: is it the right one? Subscriptions appear when a service starts"
 }
 
 // Meant replaces a *admin.NotFoundError by what Known says.
