@@ -348,9 +348,16 @@ func TestPoll_3_4_FindsWhatIsDueBesideOtherWork(t *testing.T) {
 	eventually(t, 2, deliveriesOf(db), bson.D{{Key: "status", Value: "v2-processing"}}) // it waits for the worker
 
 	_, err := deliveriesOf(db).InsertOne(t.Context(), bson.D{ // handed back by another client
-		{Key: "_id", Value: "left"}, {Key: "eventId", Value: "left"}, {Key: "consumerGroup", Value: "billing"}, {Key: "topic", Value: deliverOrders.Name()},
-		{Key: "status", Value: "v2-pending"}, {Key: "attempt", Value: int32(0)}, {Key: "attemptId", Value: "left"}, {Key: "attempts", Value: bson.A{}},
-		{Key: "attemptCreatedAt", Value: time.Now()}, {Key: "nextAttemptAt", Value: time.Now()},
+		{Key: "_id", Value: "left"},
+		{Key: "eventId", Value: "left"},
+		{Key: "consumerGroup", Value: "billing"},
+		{Key: "topic", Value: deliverOrders.Name()},
+		{Key: "status", Value: "v2-pending"},
+		{Key: "attempt", Value: int32(0)},
+		{Key: "attemptId", Value: "left"},
+		{Key: "attempts", Value: bson.A{}},
+		{Key: "attemptCreatedAt", Value: time.Now()},
+		{Key: "nextAttemptAt", Value: time.Now()},
 	})
 	is.NoErr(err)
 	for n := 3; n <= 5; n++ { // each is found by another poll
