@@ -229,7 +229,7 @@ func TestConcurrency_4_7_BufferedClaimsAreBoundedAndRenewed(t *testing.T) {
 	db := pulsetest.Database(t)
 	_, _, g := aheadClient(t, db, 3*time.Second)
 	held := claimedAhead(t, db)
-	is.True(len(held) <= 1+8)
+	is.True(len(held) <= 1+16)
 	last := held[0].Lookup("lockedUntil").Time()
 	for _, d := range held {
 		is.Equal(d.Lookup("attempt").AsInt64(), int64(1)) // first attempts only

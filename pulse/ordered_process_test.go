@@ -222,7 +222,7 @@ func TestOrdered_4_9_UnstartedClaimsOfAKilledProcessCostNothing(t *testing.T) {
 				return err
 			})
 			eventually(t, 1, historyOf(db), append(bson.D{{Key: "eventId", Value: hanging}, {Key: "startedAt", Value: bson.D{{Key: "$ne", Value: nil}}}}, locked...))
-			is.Equal(len(mustFind(t, historyOf(db), locked)) > 1, c.MaxRetries > 0)
+			is.True(len(mustFind(t, historyOf(db), locked)) == 1 || c.MaxRetries > 0) // how many ahead depends on the pace
 			first.kill()
 			c.HangAfter, c.Lease = 0, survivor
 			startProcess(t, c)
