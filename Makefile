@@ -22,8 +22,9 @@ demo: ## Run the example service with a database of its own.
 demo-migration: ## Move a topic from Kafka to Pulse under load, with servers of its own.
 	$(PULSE) --kafka -- $(GO) run ./examples/migration
 
+# One package at a time: they share the server, whose answers would take longer than their deadlines on a small machine.
 test: ## Run go vet and all tests with the race detector, with a database and a Kafka broker of their own.
-	$(PULSE) --kafka -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race -timeout 30m $(ARGS) $(PKG)'
+	$(PULSE) --kafka -- sh -c '$(GO) vet $(PKG) && exec $(GO) test -race -p 1 -timeout 30m $(ARGS) $(PKG)'
 
 test-short: ## Run the tests that need no database.
 	$(GO) test -short $(ARGS) $(PKG)
