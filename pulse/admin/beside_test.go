@@ -22,7 +22,7 @@ import (
 // Operators retry, cancel, pause and resume at random while three clients work: nothing is stuck, nothing succeeds
 // twice, and every delivery can be brought to its success.
 func TestOperators_9_2_BesideTheEngine(t *testing.T) {
-	each(t, []kind{version1, version2, batches, ordered}, func(t *testing.T, k kind, db *mongo.Database) {
+	each(t, []kind{version1, version2, batches}, func(t *testing.T, k kind, db *mongo.Database) {
 		is := is.New(t)
 		var sound atomic.Bool
 		handle := func(in call) error {
