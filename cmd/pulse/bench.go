@@ -21,6 +21,7 @@ type benchCommand struct {
 	Idle     time.Duration `help:"How long idle takes." default:"20s"`
 	Streams  bool          `help:"Use change streams. --no-streams: poll." default:"true" negatable:""`
 	Delay    time.Duration `help:"Let every answer of the server arrive so much later, as over a network." placeholder:"TIME"`
+	Handler  time.Duration `name:"handler-time" help:"How long each call of a handler waits, as if for another service. The floor is not measured then." placeholder:"TIME"`
 	JSON     bool          `help:"Print the results as JSON."`
 }
 
@@ -40,7 +41,8 @@ docs/benchmarks.md says what each figure means.
 Examples:
   pulse bench
   pulse bench single batch --events 50000 --clients 4
-  pulse bench single batch --delay 1ms --json`
+  pulse bench single batch --delay 1ms --json
+  pulse bench single --clients 4 --workers 4 --handler-time 10ms`
 }
 
 // Run measures and prints.
@@ -50,13 +52,13 @@ func (c *benchCommand) Run() error {
 			return errors.New("--events, --clients, --workers, --batch, --topics and --idle must be more than 0")
 		}
 	}
-	if c.Events < c.Clients || c.Topics > 26*26 || c.Size < 0 || c.Delay < 0 {
-		return errors.New("there must be an event for each client, at most 676 topics, and no negative --size or --delay")
+	if c.Events < c.Clients || c.Topics > 26*26 || c.Size < 0 || c.Delay < 0 || c.Handler < 0 {
+		return errors.New("there must be an event for each client, at most 676 topics, and no negative --size, --delay or --handler-time")
 	}
 	return onTestbed(func(ctx context.Context, bed *testbed.Bed) error {
 		results, err := bench.Run(ctx, bench.Options{
 			Bed: bed, Events: c.Events, Size: c.Size, Clients: c.Clients, Workers: c.Workers, Batch: c.Batch, Topics: c.Topics,
-			Streams: c.Streams, Delay: c.Delay, Idle: c.Idle, Progress: os.Stderr,
+			Streams: c.Streams, Delay: c.Delay, HandlerTime: c.Handler, Idle: c.Idle, Progress: os.Stderr,
 		}, c.Scenario)
 		if err != nil {
 			return err

@@ -42,3 +42,13 @@ func TestBench_CountsWhatEachScenarioAsksOfTheServer(t *testing.T) {
 		is.True((r.Floor != nil) == (r.Ratio > 0))
 	}
 }
+
+func TestBench_HandlersTakeTheirTime(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	var results []bench.Result
+	is.NoErr(json.Unmarshal(measure(t, "bench", "single", "--events", "20", "--workers", "2", "--handler-time", "50ms", "--json"), &results))
+	is.Equal(len(results), 1)
+	is.True(results[0].Seconds >= 0.5) // 20 calls of 50 ms, two at a time
+	is.True(results[0].Floor == nil)   // the bare driver has no handlers
+}

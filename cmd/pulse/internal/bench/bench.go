@@ -25,6 +25,9 @@ type Options struct {
 	Streams bool
 	// Delay is added to every answer of the server.
 	Delay time.Duration
+	// HandlerTime is how long each call of a handler waits. What the bare driver would do is not measured then: it has
+	// no handlers.
+	HandlerTime time.Duration
 	// Idle is how long the idle scenario takes.
 	Idle time.Duration
 	// Progress gets lines for people.
@@ -90,7 +93,7 @@ func Run(ctx context.Context, opts Options, names []string) ([]Result, error) {
 		_, _ = fmt.Fprintf(opts.Progress, "pulse bench: %s: %s\n", s.name, s.about)
 		r, err := s.measure(ctx, opts, s.play)
 		for _, claimers := range s.floor {
-			if err != nil {
+			if err != nil || opts.HandlerTime > 0 {
 				break
 			}
 			var floor Result

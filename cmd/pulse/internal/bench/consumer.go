@@ -24,6 +24,8 @@ type consumer struct {
 	Receivers []load.Receiver
 	// FailOnce lets every first attempt fail.
 	FailOnce bool
+	// Work is how long each call waits, as if for another service, before it returns.
+	Work time.Duration
 	// Settle is for a process that is to stay idle: it is measured after so long, and not in its end.
 	Settle time.Duration
 }
@@ -60,11 +62,17 @@ func serveConsumer(ctx context.Context, raw json.RawMessage, m *fleet.Member) (a
 	}
 	c := &tally{}
 	for _, r := range order.Receivers {
-		err := r.Subscribe(ctx, client, func(_ context.Context, call load.Call) error {
+		err := r.Subscribe(ctx, client, func(ctx context.Context, call load.Call) error {
+			begun := time.Now()
+			if order.Work > 0 {
+				if err := pause(ctx, order.Work); err != nil {
+					return err
+				}
+			}
 			if order.FailOnce && call.Attempt == 1 {
 				return errPlanned
 			}
-			c.count(call)
+			c.count(call, begun)
 			return nil
 		})
 		if err != nil {
@@ -102,14 +110,14 @@ type tally struct {
 	report measured
 }
 
-func (c *tally) count(call load.Call) {
+func (c *tally) count(call load.Call, begun time.Time) {
 	now := time.Now().UnixMicro()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report.Events += len(call.Events)
 	c.report.Last = now
 	for _, e := range call.Events {
-		c.report.Latencies = append(c.report.Latencies, now-e.Data.At)
+		c.report.Latencies = append(c.report.Latencies, begun.UnixMicro()-e.Data.At)
 	}
 }
 

@@ -92,7 +92,7 @@ func playBacklog(groups int, order func(*stage) consumer) func(context.Context, 
 func (s *stage) consumers(ctx context.Context, groups int, order consumer) error {
 	for g := range groups {
 		for range s.opts.Clients {
-			order.Client = s.client(group + string(rune('a'+g)))
+			order.Client, order.Work = s.client(group+string(rune('a'+g))), s.opts.HandlerTime
 			if err := s.add(ctx, consumerRole, order); err != nil {
 				return err
 			}
