@@ -25,7 +25,7 @@ func (c *Console) act(ctx context.Context, values url.Values, by admin.By) (url.
 	case resume:
 		_, err = c.admin.Resume(ctx, group, topic)
 	case retryMatching, cancelMatching:
-		q, err := queryOf(bulkValues(values))
+		q, err := bulkQuery(values)
 		if err != nil {
 			return nil, err
 		}
@@ -33,7 +33,6 @@ func (c *Console) act(ctx context.Context, values url.Values, by admin.By) (url.
 		if action == cancelMatching {
 			change = c.admin.CancelMatching
 		}
-		q.Limit = 0
 		changes, err := change(ctx, q, admin.Bulk{By: by, Max: bulkMax})
 		if err != nil && changes.Changed > 0 {
 			err = fmt.Errorf("%s changed, then: %w", plural(changes.Changed, "delivery was", "deliveries were"), err)

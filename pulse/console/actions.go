@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orionjs/orion-go/internal/visible"
 	"github.com/orionjs/orion-go/pulse/admin"
 )
 
@@ -97,7 +98,7 @@ func (c *Console) questionOf(ctx context.Context, values url.Values) (question, 
 		}
 		q := question{
 			Question: "Retry this delivery?", Do: "Retry", Tone: "first", Back: back(values), Fields: []fact{{Name: "id", Value: id}},
-			Text:   []string{fmt.Sprintf("%s of %s gets exactly one more attempt of %s.", eventsOf(d), d.Topic, d.Group)},
+			Text:   []string{fmt.Sprintf("%s of %s gets exactly one more attempt of %s.", eventsOf(d), visible.Name(d.Topic), visible.Name(d.Group))},
 			Points: []string{"The handler runs again with the same event ID: an idempotent one does nothing twice.", "If it fails, the delivery has failed again. No retries follow by themselves."},
 		}
 		if d.State == admin.Succeeded {
@@ -111,22 +112,28 @@ func (c *Console) questionOf(ctx context.Context, values url.Values) (question, 
 		}
 		q := question{
 			Question: "Cancel this delivery?", Do: "Cancel it", Tone: "danger", Back: back(values), AskReason: true, Fields: []fact{{Name: "id", Value: id}},
-			Text: []string{fmt.Sprintf("%s of %s will not be handled by %s. The delivery ends as an error, and can be retried later.", eventsOf(d), d.Topic, d.Group)},
+			Text: []string{fmt.Sprintf("%s of %s will not be handled by %s. The delivery ends as an error, and can be retried later.", eventsOf(d), visible.Name(d.Topic), visible.Name(d.Group))},
 		}
 		if d.State == admin.Processing {
 			q.Points = []string{"Its handler is running. It loses its lease, and its context ends at the next heartbeat. What it has done by then stays done."}
 		}
 		return q, nil
 	case pause:
+		if err := c.subscribed(ctx, group, topic); err != nil {
+			return question{}, err
+		}
 		return question{
-			Question: "Pause " + topic + "?", Do: "Pause", Tone: "first", Back: back(values), AskReason: true, Fields: subscription,
-			Text:   []string{fmt.Sprintf("No replica of %s starts another handler of this topic until somebody resumes it. It outlasts restarts and deploys.", group)},
+			Question: "Pause " + visible.Name(topic) + "?", Do: "Pause", Tone: "first", Back: back(values), AskReason: true, Fields: subscription,
+			Text:   []string{fmt.Sprintf("No replica of %s starts another handler of this topic until somebody resumes it. It outlasts restarts and deploys.", visible.Name(group))},
 			Points: []string{"Running handlers finish.", "Events go on to become deliveries, which wait.", "Node clients of the group do not see the pause and go on."},
 		}, nil
 	case resume:
+		if err := c.subscribed(ctx, group, topic); err != nil {
+			return question{}, err
+		}
 		return question{
-			Question: "Resume " + topic + "?", Do: "Resume", Tone: "first", Back: back(values), Fields: subscription,
-			Text: []string{fmt.Sprintf("The replicas of %s take up at their next poll what has waited.", group)},
+			Question: "Resume " + visible.Name(topic) + "?", Do: "Resume", Tone: "first", Back: back(values), Fields: subscription,
+			Text: []string{fmt.Sprintf("The replicas of %s take up at their next poll what has waited.", visible.Name(group))},
 		}, nil
 	case retryMatching, cancelMatching:
 		return c.bulkQuestion(ctx, values)
@@ -134,6 +141,23 @@ func (c *Console) questionOf(ctx context.Context, values url.Values) (question, 
 		return question{}, errNoAction
 	}
 }
+
+// subscribed returns an *unknownError if there is no such subscription.
+func (c *Console) subscribed(ctx context.Context, group, topic string) error {
+	shot, err := c.watch.current(ctx)
+	if shot == nil {
+		return err
+	}
+	if _, ok := shot.subscription(group, topic); !ok {
+		return &unknownError{shot.missing(group, topic)}
+	}
+	return nil
+}
+
+// unknownError says what has no subscription.
+type unknownError struct{ text string }
+
+func (e *unknownError) Error() string { return e.text }
 
 func eventsOf(d *deliveryPage) string {
 	if d.Batch {
@@ -144,11 +168,10 @@ func eventsOf(d *deliveryPage) string {
 
 // bulkQuestion counts what would be changed.
 func (c *Console) bulkQuestion(ctx context.Context, values url.Values) (question, error) {
-	sel, err := queryOf(bulkValues(values))
+	sel, err := bulkQuery(values)
 	if err != nil {
 		return question{}, err
 	}
-	sel.Limit = 0
 	q := question{Back: back(values)}
 	for name, list := range bulkValues(values) {
 		for _, value := range list {
@@ -168,6 +191,9 @@ func (c *Console) bulkQuestion(ctx context.Context, values url.Values) (question
 		q.Do, q.Tone, q.AskReason = "Cancel them", "danger", true
 		q.Question = "Cancel " + atMost(would) + "?"
 		q.Text = []string{"They end as errors without being handled, and can be retried later."}
+	}
+	if err == nil && would.Matched == 0 {
+		err = &admin.QueryError{Problem: "No delivery is selected: " + filterText(sel) + "."}
 	}
 	q.Text = append(q.Text, "Selected: "+filterText(sel)+".")
 	if would.More {
@@ -189,12 +215,12 @@ func filterText(q admin.DeliveryQuery) string {
 	for i, s := range q.States {
 		states[i] = strings.ToLower(statusOfState(s).Label)
 	}
-	text := strings.Join(states, " or ") + " of " + q.Group
+	text := strings.Join(states, " or ") + " of " + visible.Name(q.Group)
 	if q.Topic != "" {
-		text += ", topic " + q.Topic
+		text += ", topic " + visible.Name(q.Topic)
 	}
 	if q.ErrorCode != "" {
-		text += ", with the error " + q.ErrorCode
+		text += ", with the error " + visible.Name(q.ErrorCode)
 	}
 	if !q.From.IsZero() {
 		text += ", published from " + instant(q.From)
@@ -205,7 +231,17 @@ func filterText(q admin.DeliveryQuery) string {
 	return text
 }
 
-// bulkValues are the filter of a change to many.
+// bulkQuery reads the filter of a change to many.
+func bulkQuery(values url.Values) (admin.DeliveryQuery, error) {
+	q, wrong := queryOf(bulkValues(values))
+	q.Limit = 0
+	if len(wrong) > 0 {
+		return q, &admin.QueryError{Problem: strings.Join(wrong, " ")}
+	}
+	return q, nil
+}
+
+// bulkValues are its parts.
 func bulkValues(values url.Values) url.Values {
 	out := url.Values{}
 	for _, field := range bulkFields {
@@ -235,8 +271,12 @@ func back(values url.Values) string {
 // change does what was confirmed, and leads to where it shows: a reload of that page repeats nothing.
 func (c *Console) change(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-	if err := r.ParseForm(); err != nil {
-		c.problem(w, r, http.StatusBadRequest, problem{What: "The form could not be read", Text: err.Error(), Back: "./", BackText: "Overview"})
+	err := r.ParseForm()
+	if err == nil && !isText(r.PostForm) {
+		err = errNoText
+	}
+	if err != nil {
+		c.problem(w, r, http.StatusBadRequest, problem{What: "The form could not be read", Text: trouble(err), Back: "./", BackText: "Overview"})
 		return
 	}
 	if !genuine(r) {
@@ -257,16 +297,18 @@ func (c *Console) change(w http.ResponseWriter, r *http.Request) {
 
 // refuse says why nothing was changed.
 func (c *Console) refuse(w http.ResponseWriter, r *http.Request, values url.Values, err error) {
-	p := problem{What: "Nothing was changed", Text: err.Error(), Back: back(values), BackText: "Look at it again"}
+	p := problem{What: "Nothing was changed", Text: trouble(err), Back: back(values), BackText: "Look at it again"}
 	code := http.StatusServiceUnavailable
 	if e, ok := errors.AsType[*admin.StateError](err); ok {
 		code, p.Text = http.StatusConflict, fmt.Sprintf("The delivery is %s by now.", strings.ToLower(statusOfState(e.Is).Label))
 	} else if _, ok := errors.AsType[*admin.NotFoundError](err); ok {
 		code, p.Text = http.StatusNotFound, "It is not stored any more, or has another name."
+	} else if e, ok := errors.AsType[*unknownError](err); ok {
+		code, p.Text = http.StatusNotFound, e.text
 	} else if e, ok := errors.AsType[*admin.ExpiredError](err); ok {
 		code, p.Text = http.StatusConflict, fmt.Sprintf("Its events (%d) are no longer stored, so that a handler would get nothing. Publish them again.", e.Events)
 	} else if e, ok := errors.AsType[*admin.QueryError](err); ok {
-		code, p.Text = http.StatusBadRequest, e.Problem
+		code, p.Text = http.StatusBadRequest, visible.Text(e.Problem)
 	}
 	c.problem(w, r, code, p)
 }

@@ -302,7 +302,8 @@ func TestConfirm_NamesWhatIsNotThere(t *testing.T) {
 		is.Equal(code, want)
 		has(t, page, "Nothing was changed")
 	}
-	_, form := o.form(t, "action=pause&group=shipping&topic=none")
+	_, form := o.form(t, "action=pause&group=shipping&topic=order.placed")
+	form.Set("topic", "none")
 	code, page := o.post(t, form)
 	is.Equal(code, http.StatusNotFound)
 	has(t, page, "It is not stored any more")

@@ -65,7 +65,7 @@ func New(a *admin.Admin, config Config) *Console {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		c.problem(w, r, http.StatusNotFound, problem{What: "There is no such page", Text: "The console has an overview, deliveries, and a page for each topic of a group.", Back: "./", BackText: "Overview"})
 	})
-	c.handler = mux
+	c.handler = c.readable(mux)
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orionjs/orion-go/internal/visible"
 	"github.com/orionjs/orion-go/pulse/admin"
 )
 
@@ -63,8 +64,11 @@ func ago(t, now time.Time) string {
 }
 
 type deliveriesPage struct {
+	Title string
+	// Wrong says what is wrong with the filter, if there is anything.
+	Wrong          []string
 	Query          admin.DeliveryQuery
-	From, To       string
+	From, To       moment
 	Groups, Topics []string
 	States         []option
 	// Filtered tells that anything is selected, More that it is by what is folded away otherwise.
@@ -86,73 +90,63 @@ type bulkLink struct{ Label, Link string }
 
 func (c *Console) deliveries(w http.ResponseWriter, r *http.Request) {
 	values := r.URL.Query()
-	q, err := queryOf(values)
-	if err != nil {
-		c.problem(w, r, http.StatusBadRequest, problem{What: "The filter makes no sense", Text: err.Error(), Back: "deliveries", BackText: "All deliveries"})
-		return
-	}
 	// The names to choose from, and the server's time.
-	shot, shotErr := c.watch.current(r.Context())
+	shot, err := c.watch.current(r.Context())
 	if shot == nil {
-		c.unreadable(w, r, shotErr)
-		return
-	}
-	page, err := c.lists.get(r.Context(), q)
-	if wrong, ok := errors.AsType[*admin.QueryError](err); ok {
-		c.problem(w, r, http.StatusBadRequest, problem{What: "The filter makes no sense", Text: wrong.Problem, Back: "deliveries", BackText: "All deliveries"})
-		return
-	}
-	if err != nil {
 		c.unreadable(w, r, err)
 		return
 	}
-	body := deliveriesPage{Query: q, From: values.Get("from"), To: values.Get("to"), Earlier: q.Cursor != "", List: listOf(page.Deliveries, shot.rates.now)}
-	body.List.OneTopic = q.Group != "" && q.Topic != ""
-	body.Groups, body.Topics = names(shot, q)
-	for _, s := range admin.States {
-		body.States = append(body.States, option{string(s), statusOfState(s).Label, slices.Contains(q.States, s)})
+	q, wrong := queryOf(values)
+	wrong = append(wrong, strangers(values)...)
+	var page admin.DeliveryPage
+	if len(wrong) == 0 {
+		page, err = c.lists.get(r.Context(), q)
+		if problem, ok := errors.AsType[*admin.QueryError](err); ok {
+			wrong = append(wrong, visible.Text(problem.Problem))
+		} else if err != nil {
+			c.unreadable(w, r, err)
+			return
+		}
 	}
-	values.Del("cursor")
-	body.First = "deliveries?" + values.Encode()
-	body.More = q.EventID != "" || q.ErrorCode != "" || !q.From.IsZero() || !q.To.IsZero()
-	body.Filtered = body.More || q.Group != "" || q.Topic != "" || len(q.States) > 0
+	code, title := http.StatusOK, "Deliveries"
+	body := deliveriesPage{Query: q, Earlier: q.Cursor != "", List: listOf(page.Deliveries, shot.rates.now)}
+	if len(wrong) > 0 {
+		code, title, body.Wrong = http.StatusBadRequest, "The filter makes no sense", wrong
+	} else if unknown := shot.unknown(q.Group, q.Topic); unknown != "" && len(page.Deliveries) == 0 && page.Next == "" {
+		// What is no longer subscribed may still have deliveries; those are shown.
+		code, title, body.Wrong = http.StatusNotFound, "There is nothing of that name", []string{unknown}
+	}
+	body.fill(shot, values)
 	if c.config.ReadWrite {
 		body.Bulk = bulkOf(q, values)
 	}
+	for _, field := range append(doneFields, "cursor") {
+		values.Del(field)
+	}
+	body.First = "deliveries?" + values.Encode()
 	if page.Next != "" {
 		values.Set("cursor", page.Next)
 		body.Next = "deliveries?" + values.Encode()
 	}
-	c.render(w, r, "deliveries", layout{Title: "Deliveries", Place: "deliveries", Read: shot.read, Body: body})
+	body.Title = title
+	c.renderStatus(w, r, code, "deliveries", layout{Title: title, Place: "deliveries", Read: shot.read, Body: body})
 }
 
-// queryOf reads the filter of a list.
-func queryOf(values url.Values) (admin.DeliveryQuery, error) {
-	q := admin.DeliveryQuery{
-		Group: values.Get("group"), Topic: values.Get("topic"), EventID: values.Get("event"), ErrorCode: values.Get("code"),
-		Cursor: values.Get("cursor"), Limit: pageSize,
+// fill puts into the form what was asked for, as it was typed.
+func (p *deliveriesPage) fill(shot *snapshot, values url.Values) {
+	p.From, p.To = momentOf(values.Get("from")), momentOf(values.Get("to"))
+	p.List.OneTopic = p.Query.Group != "" && p.Query.Topic != ""
+	p.Groups, p.Topics = names(shot, p.Query)
+	for _, s := range admin.States {
+		p.States = append(p.States, option{string(s), statusOfState(s).Label, slices.Contains(p.Query.States, s)})
 	}
-	for _, s := range values["state"] {
-		q.States = append(q.States, admin.State(s))
-	}
-	var err error
-	if q.From, err = timeOf(values.Get("from")); err == nil {
-		q.To, err = timeOf(values.Get("to"))
-	}
-	return q, err
-}
-
-// timeOf reads what a browser sends for a date and time, which leaves out seconds that are zero.
-func timeOf(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(form, text); err == nil {
-			return t, nil
+	for _, s := range p.Query.States {
+		if !slices.Contains(admin.States, s) {
+			p.States = append(p.States, option{string(s), string(s), true})
 		}
 	}
-	return time.Time{}, errors.New(text + " is no date and time: write it like 2026-05-17T13:45")
+	p.More = p.Query.EventID != "" || p.Query.ErrorCode != "" || p.From.Text != "" || p.To.Text != ""
+	p.Filtered = p.More || len(p.Wrong) > 0 || p.Query.Group != "" || p.Query.Topic != "" || len(p.Query.States) > 0
 }
 
 // names lists the groups and topics to choose from, with those that the query names.

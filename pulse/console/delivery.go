@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orionjs/orion-go/internal/visible"
 	"github.com/orionjs/orion-go/pulse/admin"
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 )
@@ -106,7 +107,7 @@ func runOf(a admin.Attempt, now time.Time) run {
 		parts = append(parts, "due since "+precise(a.NextAttemptAt))
 	}
 	if a.Worker != "" {
-		parts = append(parts, a.Worker)
+		parts = append(parts, visible.Name(a.Worker))
 	}
 	if a.ExpiredEvents > 0 {
 		parts = append(parts, plural(a.ExpiredEvents, "event was gone", "events were gone"))
@@ -147,8 +148,8 @@ func (c *Console) contentOf(e admin.Event) content {
 
 func factsOf(d admin.Delivery) []fact {
 	facts := []fact{
-		{Name: "Group", Value: d.Group},
-		{Name: "Topic", Value: d.Topic},
+		{Name: "Group", Value: visible.Name(d.Group)},
+		{Name: "Topic", Value: visible.Name(d.Topic)},
 		{Name: "Published", Value: instant(d.EventCreatedAt)},
 		{Name: "Delivery made", Value: instant(d.CreatedAt)},
 		{Name: "Attempts begun", Value: number(d.Attempt)},
@@ -171,14 +172,14 @@ func factsOf(d admin.Delivery) []fact {
 		facts = append(facts, fact{Name: "Events gone before it ran", Value: number(d.ExpiredEvents)})
 	}
 	for _, g := range d.Grants {
-		facts = append(facts, fact{Name: "Attempt " + strconv.Itoa(g.Attempt) + " granted", Value: "by " + g.Name + ", " + instant(g.At), Note: g.Reason, Wide: true})
+		facts = append(facts, fact{Name: "Attempt " + strconv.Itoa(g.Attempt) + " granted", Value: "by " + visible.Name(g.Name) + ", " + instant(g.At), Note: visible.Name(g.Reason), Wide: true})
 	}
 	if d.HalfDone {
 		facts = append(facts, fact{Name: "Half done", Value: "a step over two collections is not complete", Note: "a client of the group completes it", Wide: true})
 	}
-	facts = append(facts, fact{Name: "Delivery ID", Value: d.ID, Mono: true, Wide: true}, fact{Name: "Event ID", Value: d.EventID, Mono: true, Wide: true})
+	facts = append(facts, fact{Name: "Delivery ID", Value: visible.Name(d.ID), Mono: true, Wide: true}, fact{Name: "Event ID", Value: visible.Name(d.EventID), Mono: true, Wide: true})
 	if d.Worker != "" {
-		facts = append(facts, fact{Name: "Worker", Value: d.Worker, Mono: true, Wide: true})
+		facts = append(facts, fact{Name: "Worker", Value: visible.Name(d.Worker), Mono: true, Wide: true})
 	}
 	return facts
 }

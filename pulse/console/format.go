@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/orionjs/orion-go/internal/visible"
 )
 
 // missing stands where there is no value.
@@ -111,9 +113,9 @@ func machine(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.00
 func short(id string) string {
 	runes := []rune(id)
 	if len(runes) <= 17 {
-		return id
+		return visible.Name(id)
 	}
-	return string(runes[:8]) + "…" + string(runes[len(runes)-6:])
+	return visible.Name(string(runes[:8])) + "…" + visible.Name(string(runes[len(runes)-6:]))
 }
 
 // plural writes a number with a noun: 1 delivery, 2 deliveries.

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/orionjs/orion-go/internal/visible"
 )
 
 // maxPayload is how much of a payload's text is shown. A page with more of it helps nobody.
@@ -27,8 +29,9 @@ func formatPayload(raw bson.RawValue) payload {
 	size := len(raw.Value)
 	text, err := extendedJSON(raw)
 	if err != nil {
-		return payload{Text: template.HTML(html.EscapeString("not readable as BSON: " + err.Error())), Bytes: size} //nolint:gosec // escaped
+		return payload{Text: template.HTML(html.EscapeString("not readable as BSON: " + trouble(err))), Bytes: size} //nolint:gosec // escaped
 	}
+	text = visible.Text(text)
 	cut := len(text) > maxPayload
 	if cut {
 		text = text[:maxPayload]

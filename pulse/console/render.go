@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"time"
 
-	"github.com/orionjs/orion-go/pulse/admin"
+	"github.com/orionjs/orion-go/internal/visible"
 )
 
 //go:embed assets templates
@@ -43,6 +42,8 @@ var functions = template.FuncMap{
 	"machine":   machine,
 	"clock":     func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"short":     short,
+	"name":      visible.Name,
+	"text":      visible.Text,
 	"plural":    plural,
 }
 
@@ -106,18 +107,14 @@ func (c *Console) problem(w http.ResponseWriter, r *http.Request, code int, p pr
 
 // unreadable says that the database gave no answer.
 func (c *Console) unreadable(w http.ResponseWriter, r *http.Request, err error) {
-	code, text := http.StatusServiceUnavailable, trouble(err)
-	if wrong, ok := errors.AsType[*admin.QueryError](err); ok {
-		code, text = http.StatusBadRequest, wrong.Problem
-	}
-	c.problem(w, r, code, problem{What: "MongoDB did not answer", Text: text, Back: "./", BackText: "Try again"})
+	c.problem(w, r, http.StatusServiceUnavailable, problem{What: "MongoDB did not answer", Text: trouble(err), Back: "./", BackText: "Try again"})
 }
 
 func trouble(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return visible.Text(err.Error())
 }
 
 // assets serves the style sheet, the script and the icon.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/orionjs/orion-go/internal/visible"
 	"github.com/orionjs/orion-go/pulse/admin"
 )
 
@@ -36,7 +37,7 @@ func (c *Console) subscription(w http.ResponseWriter, r *http.Request) {
 	}
 	s, ok := shot.subscription(group, topic)
 	if !ok {
-		c.problem(w, r, http.StatusNotFound, problem{What: "There is no such subscription", Text: fmt.Sprintf("The group %s has none to %s, or none any more.", group, topic), Back: "./", BackText: "Overview"})
+		c.problem(w, r, http.StatusNotFound, problem{What: "There is no such subscription", Text: shot.missing(group, topic), Back: "./", BackText: "Overview"})
 		return
 	}
 	page := subscriptionPage{Row: rowOf(s, shot.rates), Facts: settingsOf(s)}
@@ -54,7 +55,7 @@ func (c *Console) subscription(w http.ResponseWriter, r *http.Request) {
 		page.MoreFailed = failed.Next != ""
 	}
 	page.Failed.OneTopic, page.Failed.OneState = true, true
-	c.render(w, r, "subscription", layout{Title: topic + " of " + group, Place: "overview", Live: liveSeconds, Read: shot.read, Trouble: trouble(err), Body: page})
+	c.render(w, r, "subscription", layout{Title: visible.Name(topic) + " of " + visible.Name(group), Place: "overview", Live: liveSeconds, Read: shot.read, Trouble: trouble(err), Body: page})
 }
 
 func caption(r rate) string {
@@ -84,7 +85,7 @@ func settingsOf(s admin.Subscription) []fact {
 	}
 	leader := fact{Name: "Discovery leader", Value: missing, Note: "nobody has led this topic", Wide: true}
 	if s.Leader.Owner != "" {
-		leader.Value, leader.Mono, leader.Note = s.Leader.Owner, true, ""
+		leader.Value, leader.Mono, leader.Note = visible.Name(s.Leader.Owner), true, ""
 		if !s.Leader.Held {
 			leader.Note = "until " + instant(s.Leader.Until)
 		}
@@ -92,17 +93,17 @@ func settingsOf(s admin.Subscription) []fact {
 	facts := []fact{
 		{Name: "Receives", Value: mode},
 		{Name: "Runs", Value: order},
-		{Name: "Delivery", Value: set.Delivery},
+		{Name: "Delivery", Value: visible.Name(set.Delivery)},
 		{Name: "Retries", Value: retriesOf(set)},
 		{Name: "Execution version", Value: number(set.ExecutionVersion)},
 		{Name: "Config version", Value: number(set.ConfigVersion)},
-		{Name: "Starts at", Value: set.OffsetReset, Note: "used when it was created"},
+		{Name: "Starts at", Value: visible.Name(set.OffsetReset), Note: "used when it was created"},
 		{Name: "Since", Value: instant(s.CreatedAt)},
 		{Name: "Cursor", Value: instant(s.Cursor.Time), Note: "the last event that has a delivery"},
 		leader,
 	}
 	if s.OrderHolder.Owner != "" {
-		facts = append(facts, fact{Name: "Runs the order", Value: s.OrderHolder.Owner, Mono: true, Wide: true})
+		facts = append(facts, fact{Name: "Runs the order", Value: visible.Name(s.OrderHolder.Owner), Mono: true, Wide: true})
 	}
 	return facts
 }

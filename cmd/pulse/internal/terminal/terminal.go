@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"golang.org/x/text/width"
+
+	"github.com/orionjs/orion-go/internal/visible"
 )
 
 // Width returns how many columns the terminal behind the file has; 0 if it does not tell, and false if the file is
@@ -49,26 +51,11 @@ func Confirm(ctx context.Context, in, out *os.File, question string) (bool, erro
 	}
 }
 
-// Clean makes stored text safe to print: what a terminal would obey (escape sequences, carriage returns, characters
-// that turn the direction of writing) is shown as its code. Line ends and tabs become spaces.
-func Clean(s string) string {
-	bad := func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }
-	if strings.IndexFunc(s, bad) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t' || r == '\u00a0':
-			b.WriteByte(' ')
-		case bad(r):
-			fmt.Fprintf(&b, "\\u%04x", r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+// Clean makes stored text safe to print in one line: line ends, tabs and spaces that do not break become plain spaces,
+// and what a terminal would obey is shown as its code (package visible).
+func Clean(s string) string { return visible.Name(oneLine.Replace(s)) }
+
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ", "\u00a0", " ")
 
 // CleanLines is Clean for text of several lines, such as a stack, whose line ends and tabs stay.
 func CleanLines(s string) string {
