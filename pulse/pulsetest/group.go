@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
@@ -123,7 +124,7 @@ func open(t testing.TB, db *mongo.Database, prefix string) *store.Store {
 		prefix = defaultPrefix
 	}
 	s := store.New(db, prefix)
-	ctx, cancel := waitContext(t)
+	ctx, cancel := waitContext(t, clock.Now())
 	defer cancel()
 	if err := s.Detect(ctx); err != nil {
 		t.Fatalf("look into the test's database %s: %v", db.Name(), err)

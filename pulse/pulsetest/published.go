@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
@@ -42,7 +43,7 @@ type Event[T any] struct {
 // Values returns all events so far.
 func (p Published[T]) Values(t testing.TB) []Event[T] {
 	t.Helper()
-	ctx, cancel := waitContext(t)
+	ctx, cancel := waitContext(t, clock.Now())
 	defer cancel()
 	events, err := p.read(ctx, p.open(t))
 	if err != nil {
@@ -52,7 +53,7 @@ func (p Published[T]) Values(t testing.TB) []Event[T] {
 }
 
 // Wait returns all events as soon as there are at least n, and fails the test with those that were published
-// if that takes longer than Patience. Further ones may follow: where none is wanted, wait for the quiet of the
+// if nothing happens for as long as Patience. Further ones may follow: where none is wanted, wait for the quiet of the
 // group that would publish it, and ask Values.
 func (p Published[T]) Wait(t testing.TB, n int) []Event[T] {
 	t.Helper()
@@ -60,7 +61,7 @@ func (p Published[T]) Wait(t testing.TB, n int) []Event[T] {
 }
 
 // WaitFor returns all events as soon as arrived says yes to them, and fails the test with those that were
-// published if that takes longer than Patience. What is the condition in words.
+// published if nothing happens for as long as Patience. What is the condition in words.
 func (p Published[T]) WaitFor(t testing.TB, what string, arrived func(events []Event[T]) bool) []Event[T] {
 	t.Helper()
 	s := p.open(t)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/orionjs/orion-go/pulse/internal/clock"
 )
 
 // Recorder collects what handlers receive and lets the test wait for it. The zero value is ready; it must
@@ -43,7 +46,7 @@ func (r *Recorder[T]) Len() int {
 }
 
 // Wait returns all values as soon as there are at least n, and fails the test with those that arrived if
-// that takes longer than Patience. Further ones may arrive later: check for unwanted ones where everything
+// nothing does for as long as Patience. Further ones may arrive later: check for unwanted ones where everything
 // must have ended, after closing the client.
 func (r *Recorder[T]) Wait(t testing.TB, n int) []T {
 	t.Helper()
@@ -51,21 +54,28 @@ func (r *Recorder[T]) Wait(t testing.TB, n int) []T {
 }
 
 // WaitFor returns all values as soon as arrived says yes to them, and fails the test with those that
-// arrived if that takes longer than Patience. What is the condition in words.
+// arrived if nothing does for as long as Patience. What is the condition in words.
 func (r *Recorder[T]) WaitFor(t testing.TB, what string, arrived func(values []T) bool) []T {
 	t.Helper()
-	ctx, cancel := waitContext(t)
-	defer cancel()
-	for {
+	for start := clock.Now(); ; {
 		values, changed := r.snapshot()
 		if arrived(values) {
 			return values
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if !awaitChange(t, start, changed) {
 			t.Fatalf("still waiting for %s; %s", what, describe(r.Values()))
 		}
+	}
+}
+
+func awaitChange(t testing.TB, start time.Time, changed <-chan struct{}) bool {
+	ctx, cancel := waitContext(t, start)
+	defer cancel()
+	select {
+	case <-changed:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -74,6 +74,25 @@ func TestRecorder_FailurePrintsWhatArrived(t *testing.T) {
 	})
 }
 
+// What still arrives is worth waiting for, but not without end.
+func TestRecorder_IsPatientWithProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		is := is.New(t)
+		var seen Recorder[int]
+		start := clock.Now()
+		for i := range 20 {
+			clock.AfterFunc(time.Duration(i)*(Patience-time.Second), func() { seen.Add(i) })
+		}
+		seen.Wait(t, 5)
+		is.Equal(clock.Since(start), 4*(Patience-time.Second))
+		start = clock.Now()
+		wantParts(t, (&fakeT{TB: t}).run(func(t testing.TB) { seen.Wait(t, 20) }), "still waiting for 20 values")
+		is.Equal(clock.Since(start), mostPatience)
+		seen.Wait(t, 15)
+	})
+}
+
 func TestRecorder_StopsInTimeForTheTestsOwnDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,6 +121,25 @@ func TestEventually_AsksUntilTheConditionHolds(t *testing.T) {
 	})
 }
 
+func TestEventually_IsPatientWithProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := clock.Now()
+		passed := func(step time.Duration) int { return int(clock.Since(start) / step) }
+		Eventually(t, "the third step", func(context.Context) error {
+			if n := passed(Patience - time.Second); n < 3 {
+				return fmt.Errorf("%d steps", n)
+			}
+			return nil
+		})
+		start = clock.Now()
+		text := (&fakeT{TB: t}).run(func(t testing.TB) {
+			Eventually(t, "a miracle", func(context.Context) error { return fmt.Errorf("%d seconds", passed(time.Second)) })
+		})
+		wantParts(t, text, "not within 5m0s: a miracle: ")
+	})
+}
+
 func TestEventually_FailsWithTheLastDiagnosis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,6 +153,6 @@ func TestEventually_FailsWithTheLastDiagnosis(t *testing.T) {
 				return ctx.Err()
 			})
 		})
-		wantParts(t, text, "not within 1m0s: all deliveries succeed: 3 of 5 deliveries are pending")
+		wantParts(t, text, "not within 1m0.001s: all deliveries succeed: 3 of 5 deliveries are pending")
 	})
 }
