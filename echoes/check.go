@@ -180,8 +180,8 @@ func (c *check) listener(l Listener) Settings {
 	if l.handle == nil {
 		wrong("the listener has no handler or no decoder: run echoesgen again")
 	}
-	if l.kind == KindBatch && l.size < 1 {
-		wrong("batchSize=%d: must be at least 1; 50 to 100 is a good start", l.size)
+	if l.kind == KindBatch && (l.size < 1 || int64(l.size) > largestBatch) {
+		wrong("batchSize=%d: must be from 1 to %d; 50 to 100 is a good start", l.size, int64(largestBatch))
 	}
 	c.transport(l, wrong)
 	for _, text := range badValues(l.settings) {
@@ -266,10 +266,8 @@ func badValues(s Settings) []string {
 	}{{"maxRetries", s.MaxRetries, 0}, {"configVersion", s.ConfigVersion, 0}, {"maxConcurrency", s.MaxConcurrency, 1}, {"rateBurst", s.RateBurst, 1}} {
 		switch {
 		case n.value == nil:
-		case *n.value < n.least:
-			wrong("%s=%d: must be at least %d", n.key, *n.value, n.least)
-		case *n.value > math.MaxInt32:
-			wrong("%s=%d: must be at most %d", n.key, *n.value, math.MaxInt32)
+		case *n.value < n.least || *n.value > math.MaxInt32:
+			wrong("%s=%d: must be from %d to %d", n.key, *n.value, n.least, math.MaxInt32)
 		}
 	}
 	if v := s.RetryDelay; v != nil && *v < 0 {
@@ -279,8 +277,8 @@ func badValues(s Settings) []string {
 		key   string
 		value *time.Duration
 	}{{"maxRetryDelay", s.MaxRetryDelay}, {"handlerTimeout", s.HandlerTimeout}} {
-		if d.value != nil && *d.value < time.Millisecond {
-			wrong("%s=%v: must be at least 1ms; leave it out for no limit", d.key, *d.value)
+		if d.value != nil && (*d.value < time.Millisecond || *d.value > longestLimit) {
+			wrong("%s=%v: must be from 1ms to %v; leave it out for no limit", d.key, *d.value, longestLimit)
 		}
 	}
 	if v := s.RetryJitter; v != nil && !(*v >= 0 && *v <= 1) {
@@ -294,6 +292,13 @@ func badValues(s Settings) []string {
 	}
 	return texts
 }
+
+// Bounds of package pulse: of its times, 100 years, and of the numbers that every
+// client of a group reads exactly.
+const (
+	longestLimit = 36525 * 24 * time.Hour
+	largestBatch = 1<<53 - 1
+)
 
 // lastDate bounds delays: now and the delay together may not pass the last date
 // that every client of a group can read, 8.64e15 ms (spec 2.4). The year 2100

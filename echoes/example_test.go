@@ -122,7 +122,7 @@ func ExampleApp_Check() {
 	// Output:
 	// echoes: cannot start, 4 problems:
 	//   - Config.PublishTo selects kafka, and kafka is not configured: set Config.Kafka (package echoes/kafka) or change Config.PublishTo
-	//   - Config.Defaults: maxRetries=-1: must be at least 0
+	//   - Config.Defaults: maxRetries=-1: must be from 0 to 2147483647
 	//   - invoices.go:31: echoes_test.(*Invoices).Created (topic invoice.created): the service is given twice, by services 1 (*echoes_test.Invoices) and 2 (*echoes_test.Invoices) of echoes.New: pass it once, by itself or embedded in another
 	//   - Config.Pulse: ConsumerGroup is empty: name the group whose work this client shares, e.g. the service's name
 }

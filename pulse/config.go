@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/orionjs/orion-go/pulse/internal/backoff"
 	"github.com/orionjs/orion-go/pulse/observe"
 )
 
@@ -30,39 +31,40 @@ type Config struct {
 	CollectionPrefix string
 
 	// WorkerCount bounds how many handlers of this client run at once, over all topics; a batch counts
-	// as one. Workers are not reserved for topics. Default 4.
+	// as one. Workers are not reserved for topics. From 1 to 10,000. Default 4.
 	WorkerCount int
 
 	// PollInterval is the pause, lengthened at random by up to a tenth, between two looks for work. With
 	// change streams it is only a safety net, without them the longest an event waits to be noticed
 	// (each of the steps from event to delivery and from delivery to handler needs one when they are in
-	// different processes). Default 3 s.
+	// different processes). From 10 ms to 24 h. Default 3 s.
 	PollInterval time.Duration
 
 	// LockTimeout is the lease of a running handler; it is renewed about every third of it, however long
 	// the handler runs. A lost process's work is recovered after it. Choose it well above the latency of
-	// MongoDB: at least several seconds. Default 30 s.
+	// MongoDB: at least several seconds. From 100 ms to 24 h. Default 30 s.
 	LockTimeout time.Duration
 
 	// DiscoveryLockTimeout is the lease of the group's leader of a topic: after a lost process another
-	// one takes over within this time and a PollInterval. Default 10 s.
+	// one takes over within this time and a PollInterval. From 100 ms to 24 h. Default 10 s.
 	DiscoveryLockTimeout time.Duration
 
 	// LookBack is how far behind a group's cursor events are still found that become visible late. A server
 	// gives an event its place in the order a moment before others can see it; with several publishers the
 	// order of both can differ, by milliseconds, or by the length of a transaction of a foreign writer that
 	// assigns sequences itself. It must exceed the longest such delay; reading a long window again costs
-	// (about 4 µs an event and poll). Default 10 s.
+	// (about 4 µs an event and poll). From 1 s to 24 h. Default 10 s.
 	LookBack time.Duration
 
 	// EventRetention is how long events are kept after publication; MongoDB deletes them with some
 	// delay. It must exceed the longest outage and retry window of every group: an event that is gone
-	// before its handler ran ends as event_expired. Default 7 days; NoTTL keeps events for ever.
+	// before its handler ran ends as event_expired. From 1 ms to 100 years. Default 7 days; NoTTL keeps events for
+	// ever.
 	EventRetention time.Duration
 
 	// HistoryRetention is how long finished deliveries with their attempts are kept, LookBack at least. With NoTTL failed
 	// ones are kept for ever and successful ones are deleted once the group is past their events.
-	// Default 7 days.
+	// From 1 ms to 100 years. Default 7 days.
 	HistoryRetention time.Duration
 
 	// DisableChangeStreams leaves polling as the only source of wake-ups. A standalone server has no
@@ -116,10 +118,14 @@ func (c Config) complete(uri string, invalid error) (Config, []ConfigurationProb
 	return c, problems
 }
 
-// Bounds that keep leases and polls in a range in which they work.
+// Bounds that keep workers, leases and polls in a range in which they work. What lies above is a slip of units: a
+// pause of days helps nobody, and with one near the largest duration the sums of times overflow.
 const (
+	maxWorkers      = 10_000
 	minPollInterval = 10 * time.Millisecond
 	minLockTimeout  = 100 * time.Millisecond
+	maxInterval     = 24 * time.Hour
+	maxRetention    = backoff.MaxDelay
 )
 
 // withDefaults returns the configuration with its defaults filled in, and what is wrong with it.
@@ -141,30 +147,32 @@ func (c Config) withDefaults() (Config, []ConfigurationProblem) {
 		wrong("CollectionPrefix %q is not valid UTF-8", c.CollectionPrefix)
 	}
 	setDefault(&c.WorkerCount, 4)
-	if c.WorkerCount < 1 {
-		wrong("WorkerCount %d: must be at least 1, or 0 for the default of 4", c.WorkerCount)
+	if c.WorkerCount < 1 || c.WorkerCount > maxWorkers {
+		wrong("WorkerCount %d: must be from 1 to %d, or 0 for the default of 4", c.WorkerCount, maxWorkers)
 	}
 	for _, d := range []struct {
 		name       string
 		value      *time.Duration
 		byDefault  time.Duration
 		least      time.Duration
+		most       time.Duration
 		mayBeNoTTL bool
 	}{
-		{"PollInterval", &c.PollInterval, 3 * time.Second, minPollInterval, false},
-		{"LockTimeout", &c.LockTimeout, 30 * time.Second, minLockTimeout, false},
-		{"DiscoveryLockTimeout", &c.DiscoveryLockTimeout, 10 * time.Second, minLockTimeout, false},
-		{"LookBack", &c.LookBack, 10 * time.Second, time.Second, false},
-		{"EventRetention", &c.EventRetention, 7 * 24 * time.Hour, time.Millisecond, true},
-		{"HistoryRetention", &c.HistoryRetention, 7 * 24 * time.Hour, time.Millisecond, true},
+		{"PollInterval", &c.PollInterval, 3 * time.Second, minPollInterval, maxInterval, false},
+		{"LockTimeout", &c.LockTimeout, 30 * time.Second, minLockTimeout, maxInterval, false},
+		{"DiscoveryLockTimeout", &c.DiscoveryLockTimeout, 10 * time.Second, minLockTimeout, maxInterval, false},
+		{"LookBack", &c.LookBack, 10 * time.Second, time.Second, maxInterval, false},
+		{"EventRetention", &c.EventRetention, 7 * 24 * time.Hour, time.Millisecond, maxRetention, true},
+		{"HistoryRetention", &c.HistoryRetention, 7 * 24 * time.Hour, time.Millisecond, maxRetention, true},
 	} {
 		setDefault(d.value, d.byDefault)
 		switch {
 		case d.mayBeNoTTL && *d.value == NoTTL:
-		case *d.value < d.least && d.mayBeNoTTL:
-			wrong("%s %v: must be at least %v, or pulse.NoTTL to keep for ever", d.name, *d.value, d.least)
-		case *d.value < d.least:
-			wrong("%s %v: must be at least %v, or 0 for the default of %v", d.name, *d.value, d.least, d.byDefault)
+		case *d.value >= d.least && *d.value <= d.most:
+		case d.mayBeNoTTL:
+			wrong("%s %v: must be from %v to %v, or pulse.NoTTL to keep for ever", d.name, *d.value, d.least, d.most)
+		default:
+			wrong("%s %v: must be from %v to %v, or 0 for the default of %v", d.name, *d.value, d.least, d.most, d.byDefault)
 		}
 	}
 	if c.HistoryRetention != NoTTL {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"math"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -59,15 +62,20 @@ func TestConfig_2_11_EveryProblemOfAFieldIsNamed(t *testing.T) {
 		{"longest database", func(c *pulse.Config) { c.Database = strings.Repeat("d", 63) }, ""},
 		{"prefix with dollar", func(c *pulse.Config) { c.CollectionPrefix = "a$b" }, `CollectionPrefix "a$b": must not contain $ or NUL`},
 		{"prefix not UTF-8", func(c *pulse.Config) { c.CollectionPrefix = "\xff" }, `CollectionPrefix "\xff" is not valid UTF-8`},
-		{"no workers", func(c *pulse.Config) { c.WorkerCount = -1 }, "WorkerCount -1: must be at least 1, or 0 for the default of 4"},
-		{"poll too short", func(c *pulse.Config) { c.PollInterval = time.Millisecond }, "PollInterval 1ms: must be at least 10ms, or 0 for the default of 3s"},
+		{"no workers", func(c *pulse.Config) { c.WorkerCount = -1 }, "WorkerCount -1: must be from 1 to 10000, or 0 for the default of 4"},
+		{"poll too short", func(c *pulse.Config) { c.PollInterval = time.Millisecond }, "PollInterval 1ms: must be from 10ms to 24h0m0s, or 0 for the default of 3s"},
 		{"shortest poll", func(c *pulse.Config) { c.PollInterval = 10 * time.Millisecond }, ""},
-		{"negative lease", func(c *pulse.Config) { c.LockTimeout = -time.Second }, "LockTimeout -1s: must be at least 100ms, or 0 for the default of 30s"},
-		{"discovery lease too short", func(c *pulse.Config) { c.DiscoveryLockTimeout = time.Millisecond }, "DiscoveryLockTimeout 1ms: must be at least 100ms, or 0 for the default of 10s"},
-		{"event retention too short", func(c *pulse.Config) { c.EventRetention = time.Microsecond }, "EventRetention 1µs: must be at least 1ms, or pulse.NoTTL to keep for ever"},
-		{"negative event retention", func(c *pulse.Config) { c.EventRetention = -time.Second }, "EventRetention -1s: must be at least 1ms, or pulse.NoTTL to keep for ever"},
-		{"history retention too short", func(c *pulse.Config) { c.HistoryRetention = -2 }, "HistoryRetention -2ns: must be at least 1ms, or pulse.NoTTL to keep for ever"},
-		{"look back too short", func(c *pulse.Config) { c.LookBack = time.Millisecond }, "LookBack 1ms: must be at least 1s, or 0 for the default of 10s"},
+		{"negative lease", func(c *pulse.Config) { c.LockTimeout = -time.Second }, "LockTimeout -1s: must be from 100ms to 24h0m0s, or 0 for the default of 30s"},
+		{"discovery lease too short", func(c *pulse.Config) { c.DiscoveryLockTimeout = time.Millisecond }, "DiscoveryLockTimeout 1ms: must be from 100ms to 24h0m0s, or 0 for the default of 10s"},
+		{"event retention too short", func(c *pulse.Config) { c.EventRetention = time.Microsecond }, "EventRetention 1µs: must be from 1ms to 876600h0m0s, or pulse.NoTTL to keep for ever"},
+		{"negative event retention", func(c *pulse.Config) { c.EventRetention = -time.Second }, "EventRetention -1s: must be from 1ms to 876600h0m0s, or pulse.NoTTL to keep for ever"},
+		{"history retention too short", func(c *pulse.Config) { c.HistoryRetention = -2 }, "HistoryRetention -2ns: must be from 1ms to 876600h0m0s, or pulse.NoTTL to keep for ever"},
+		{"look back too short", func(c *pulse.Config) { c.LookBack = time.Millisecond }, "LookBack 1ms: must be from 1s to 24h0m0s, or 0 for the default of 10s"},
+		{"most workers", func(c *pulse.Config) { c.WorkerCount = 10_000 }, ""},
+		{"longest times", func(c *pulse.Config) {
+			c.PollInterval, c.LockTimeout, c.DiscoveryLockTimeout, c.LookBack = 24*time.Hour, 24*time.Hour, 24*time.Hour, 24*time.Hour
+			c.EventRetention, c.HistoryRetention = 36525*24*time.Hour, 36525*24*time.Hour
+		}, ""},
 		{"both kept for ever", func(c *pulse.Config) { c.EventRetention, c.HistoryRetention = pulse.NoTTL, pulse.NoTTL }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -87,6 +95,37 @@ func TestConfig_2_11_EveryProblemOfAFieldIsNamed(t *testing.T) {
 	}
 }
 
+// No number is taken that would overflow where it is added to, or reserve memory that is not there: each field that
+// holds one is refused by name, value and range. A new field is tried as soon as it exists.
+func TestConfig_2_11_AbsurdNumbersAreRefused(t *testing.T) {
+	t.Parallel()
+	client := unreachable(t)
+	fields := reflect.TypeFor[pulse.Config]()
+	tried := 0
+	for i := range fields.NumField() {
+		if !fields.Field(i).Type.ConvertibleTo(reflect.TypeFor[int64]()) {
+			continue
+		}
+		tried++
+		name := fields.Field(i).Name
+		for _, n := range []int64{math.MinInt64, -2, 1 << 40 * int64(time.Microsecond), math.MaxInt64 - 1, math.MaxInt64} {
+			is := is.New(t)
+			config := pulse.Config{ConsumerGroup: "billing", Database: "commerce", ManualStart: true}
+			field := reflect.ValueOf(&config).Elem().Field(i)
+			field.SetInt(n)
+			if limit := 36525 * 24 * time.Hour; n > 0 && n < int64(limit) && strings.HasSuffix(name, "Retention") {
+				continue // a long one
+			}
+			c, err := pulse.New(t.Context(), client, config)
+			is.True(c == nil)
+			found := problemsOf(t, err)
+			is.Equal(len(found), 1)
+			is.True(strings.HasPrefix(found[0], fmt.Sprintf("%s %v: must be from ", name, field)))
+		}
+	}
+	is.New(t).Equal(tried, 7)
+}
+
 func TestConfig_2_11_AllProblemsTogether(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -95,9 +134,9 @@ func TestConfig_2_11_AllProblemsTogether(t *testing.T) {
 	is.True(c == nil)
 	is.Equal(problemsOf(t, err), []string{
 		"ConsumerGroup is empty: name the group whose work this client shares, e.g. the service's name",
-		"WorkerCount -1: must be at least 1, or 0 for the default of 4",
-		"PollInterval -1ns: must be at least 10ms, or 0 for the default of 3s",
-		"EventRetention -2ns: must be at least 1ms, or pulse.NoTTL to keep for ever",
+		"WorkerCount -1: must be from 1 to 10000, or 0 for the default of 4",
+		"PollInterval -1ns: must be from 10ms to 24h0m0s, or 0 for the default of 3s",
+		"EventRetention -2ns: must be from 1ms to 876600h0m0s, or pulse.NoTTL to keep for ever",
 		"Database is empty: set it, or name it in the URI (mongodb://host/database)",
 		"the mongo.Client is nil",
 	})
@@ -107,9 +146,9 @@ func TestConfig_2_11_AllProblemsTogether(t *testing.T) {
 	is.True(c == nil)
 	is.Equal(problemsOf(t, err), []string{
 		"ConsumerGroup is empty: name the group whose work this client shares, e.g. the service's name",
-		"WorkerCount -1: must be at least 1, or 0 for the default of 4",
-		"PollInterval -1ns: must be at least 10ms, or 0 for the default of 3s",
-		"EventRetention -2ns: must be at least 1ms, or pulse.NoTTL to keep for ever",
+		"WorkerCount -1: must be from 1 to 10000, or 0 for the default of 4",
+		"PollInterval -1ns: must be from 10ms to 24h0m0s, or 0 for the default of 3s",
+		"EventRetention -2ns: must be from 1ms to 876600h0m0s, or pulse.NoTTL to keep for ever",
 		`the MongoDB URI is not usable: error parsing uri: scheme must be "mongodb" or "mongodb+srv"`,
 	})
 }

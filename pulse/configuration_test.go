@@ -35,7 +35,7 @@ func TestConfig_2_3_IsAsDocumented(t *testing.T) {
 		name, byDefault, limits := row[1], strings.TrimSpace(row[2]), row[3]
 		is.Equal(name, fields.Field(i).Name) // the fields in their order
 		value := reflect.ValueOf(filled).Field(i)
-		least, limited := leastOf(t, strings.TrimSpace(limits))
+		least, most, limited := rangeOf(t, strings.TrimSpace(limits))
 		switch value.Interface().(type) {
 		case time.Duration:
 			is.Equal(durationOf(t, byDefault), time.Duration(value.Int()))
@@ -52,7 +52,7 @@ func TestConfig_2_3_IsAsDocumented(t *testing.T) {
 		default:
 			continue
 		}
-		is.True(limited) // a number has a least value
+		is.True(limited) // a number has bounds
 		set := func(v int64) error {
 			c := valid
 			reflect.ValueOf(&c).Elem().Field(i).SetInt(v)
@@ -62,22 +62,29 @@ func TestConfig_2_3_IsAsDocumented(t *testing.T) {
 		if less := least - 1; less != 0 { // 0 is the default
 			is.True(set(less) != nil)
 		}
+		is.NoErr(set(most))
+		is.True(set(most+1) != nil)
 		is.True(set(-2) != nil)
 		is.Equal(set(int64(NoTTL)) == nil, strings.Contains(limits, "`NoTTL`"))
 	}
 }
 
-// leastOf reads "10 ms or more" or "1 or more".
-func leastOf(t *testing.T, limits string) (int64, bool) {
+// rangeOf reads "10 ms to 24 h; hours" or "1 to 10,000".
+func rangeOf(t *testing.T, limits string) (least, most int64, limited bool) {
 	t.Helper()
-	text, _, found := strings.Cut(limits, " or more")
+	limits, _, _ = strings.Cut(limits, ";")
+	limits, _, _ = strings.Cut(limits, ", `")
+	from, to, found := strings.Cut(limits, " to ")
 	if !found {
-		return 0, false
+		return 0, 0, false
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, true
+	read := func(text string) int64 {
+		if n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64); err == nil {
+			return n
+		}
+		return int64(durationOf(t, text))
 	}
-	return int64(durationOf(t, text)), true
+	return read(from), read(to), true
 }
 
 // durationOf reads "3 s" and "7 days".
@@ -88,7 +95,7 @@ func durationOf(t *testing.T, text string) time.Duration {
 	if err != nil {
 		t.Fatalf("no duration: %q", text)
 	}
-	units := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "days": 24 * time.Hour}
+	units := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "h": time.Hour, "days": 24 * time.Hour, "years": 8766 * time.Hour}
 	if units[unit] == 0 {
 		t.Fatalf("no duration: %q", text)
 	}

@@ -37,8 +37,8 @@ func ExampleConfig_Validate() {
 	fmt.Println(err)
 	// Output:
 	// pulse: configuration: 2 problems:
-	//   - WorkerCount -1: must be at least 1, or 0 for the default of 4
-	//   - LockTimeout 1ms: must be at least 100ms, or 0 for the default of 30s
+	//   - WorkerCount -1: must be from 1 to 10000, or 0 for the default of 4
+	//   - LockTimeout 1ms: must be from 100ms to 24h0m0s, or 0 for the default of 30s
 }
 
 // Marks are found through wrapping, by middleware for example.

@@ -3,6 +3,7 @@ package pulse_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -251,11 +252,15 @@ func TestPublishLater_1_6_Times(t *testing.T) {
 		is.Equal(e.ExpiresAt, e.CreatedAt.Add(7*24*time.Hour))
 	}
 	is.Equal(len(mustFind(t, eventsOf(db), bson.D{{Key: "topic", Value: "order.created"}})), 3)
-	for want, opts := range map[string][]pulse.PublishOption{
-		"NotBefore has the zero time: give a time, or leave it out to publish at once":       {pulse.NotBefore(time.Time{})},
-		"the year is beyond 9999: is the time made of milliseconds as if they were seconds?": {pulse.NotBefore(time.Unix(time.Now().UnixMilli(), 0))},
+	const range9999 = "the year must be from 1 to 9999: is the time made of milliseconds as if they were seconds?"
+	for at, want := range map[time.Time]string{
+		{}:                                   "NotBefore has the zero time: give a time, or leave it out to publish at once",
+		time.Unix(time.Now().UnixMilli(), 0): range9999,
+		time.Unix(math.MaxInt64, 0):          range9999,
+		time.Unix(math.MinInt64, 0):          range9999,
+		time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC): range9999,
 	} {
-		_, err := deliverOrders.Publish(t.Context(), c, order{}, opts...)
+		_, err := deliverOrders.Publish(t.Context(), c, order{}, pulse.NotBefore(at))
 		var invalid *pulse.InvalidEventError
 		is.True(errors.As(err, &invalid))
 		is.True(strings.Contains(err.Error(), want))

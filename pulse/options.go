@@ -2,6 +2,7 @@ package pulse
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
@@ -117,8 +118,8 @@ func resolve(r *receiver.Receiver, batchSize int, opts []SubscribeOption) (store
 	}
 	if batch {
 		s.ReceiverMode, s.BatchSize = store.ModeBatch, batchSize
-		if batchSize < 1 {
-			wrong("batch size %d: must be at least 1; 50 to 100 is a good start", batchSize)
+		if batchSize < 1 || int64(batchSize) > store.MaxNumber {
+			wrong("batch size %d: must be from 1 to %d; 50 to 100 is a good start", batchSize, int64(store.MaxNumber))
 		}
 		if s.Ordered {
 			wrong("batches are unordered: remove Ordered(), or subscribe to single events")
@@ -149,23 +150,20 @@ func resolve(r *receiver.Receiver, batchSize int, opts []SubscribeOption) (store
 	default:
 		wrong("DeliveryMode(%q): must be AtLeastOnce or AtMostOnce", s.Delivery)
 	}
-	if s.MaxRetries < 0 {
-		wrong("MaxRetries(%d): must be 0 or more", s.MaxRetries)
-	}
-	if s.ConfigVersion < 0 {
-		wrong("ConfigVersion(%d): must be 0 or more", s.ConfigVersion)
-	}
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"ConfigVersion", s.ConfigVersion}, {"MaxRetries", s.MaxRetries}, {"batch size", s.BatchSize}} {
-		if int64(n.value) > store.MaxNumber {
-			wrong("%s %d: must be at most %d, the largest number that every client of the group reads exactly", n.name, n.value, int64(store.MaxNumber))
+	}{{"MaxRetries", s.MaxRetries}, {"ConfigVersion", s.ConfigVersion}} {
+		if n.value < 0 || int64(n.value) > store.MaxNumber {
+			wrong("%s(%d): must be from 0 to %d, the largest number that every client of the group reads exactly", n.name, n.value, int64(store.MaxNumber))
 		}
 	}
-	if s.Multiplier <= 0 {
-		wrong("RetryBackoffMultiplier(%v): must be more than 0; 1 keeps the pauses equal", s.Multiplier)
-	} else if err := o.retryRange(); err != nil {
+	switch err := o.retryRange(); {
+	case s.RetryDelay < 0:
+		wrong("RetryDelay(%v): must be 0, for retries at once, or more", s.RetryDelay)
+	case !(s.Multiplier > 0) || math.IsInf(s.Multiplier, 1):
+		wrong("RetryBackoffMultiplier(%v): must be a finite number above 0; 1 keeps the pauses equal", s.Multiplier)
+	case err != nil:
 		wrong("%v", err)
 	}
 	for _, text := range o.apply(r) {

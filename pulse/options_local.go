@@ -12,6 +12,7 @@ import (
 	"github.com/orionjs/orion-go/pulse/internal/clock"
 	"github.com/orionjs/orion-go/pulse/internal/delivery"
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
+	"github.com/orionjs/orion-go/pulse/internal/store"
 )
 
 // localOptions are the settings of a subscription that are not stored: each replica has its own, other clients of
@@ -75,18 +76,16 @@ func (o *subscribeOptions) apply(r *receiver.Receiver) (problems []string) {
 	l := o.local
 	if n := l.maxConcurrency; n != nil {
 		switch r.Limit = *n; {
-		case *n < 1:
-			wrong("MaxConcurrency(%d): must be at least 1", *n)
+		case *n < 1 || int64(*n) > store.MaxNumber:
+			wrong("MaxConcurrency(%d): must be from 1 to %d; WorkerCount bounds it as well", *n, int64(store.MaxNumber))
 		case o.settings.Ordered && *n > 1:
 			wrong("MaxConcurrency(%d): ordered delivery runs one handler at a time; add Unordered(), or remove it", *n)
 		}
 	}
 	if d := l.maxRetryDelay; d != nil {
 		switch r.MaxDelay = *d; {
-		case *d < time.Millisecond:
-			wrong("MaxRetryDelay(%v): must be at least 1ms; for retries at once use RetryDelay(0)", *d)
-		case *d > backoff.MaxDelay:
-			wrong("MaxRetryDelay(%v): must be at most %v, or left out for no bound", *d, backoff.MaxDelay)
+		case *d < time.Millisecond || *d > backoff.MaxDelay:
+			wrong("MaxRetryDelay(%v): must be from 1ms to %v, or left out for no bound; for retries at once use RetryDelay(0)", *d, backoff.MaxDelay)
 		case *d < o.settings.RetryDelay:
 			wrong("MaxRetryDelay(%v): is less than the first pause, RetryDelay(%v); lower that, or raise the bound", *d, o.settings.RetryDelay)
 		}
@@ -97,16 +96,16 @@ func (o *subscribeOptions) apply(r *receiver.Receiver) (problems []string) {
 		}
 	}
 	if d := l.timeout; d != nil {
-		if r.Timeout = *d; *d < time.Millisecond {
-			wrong("HandlerTimeout(%v): must be at least 1ms, or left out for no limit", *d)
+		if r.Timeout = *d; *d < time.Millisecond || *d > backoff.MaxDelay {
+			wrong("HandlerTimeout(%v): must be from 1ms to %v, or left out for no limit", *d, backoff.MaxDelay)
 		}
 	}
 	if limit := l.limit; limit != nil {
 		switch {
 		case !(limit.perSecond > 0) || math.IsInf(limit.perSecond, 1):
 			wrong("RateLimit(%v, %d): the calls per second must be a finite number above 0, or the option left out for no limit; Unsubscribe stops a topic", limit.perSecond, limit.burst)
-		case limit.burst < 1:
-			wrong("RateLimit(%v, %d): the burst must be at least 1, the calls that may begin at once", limit.perSecond, limit.burst)
+		case limit.burst < 1 || limit.burst > math.MaxInt32: // counted in floating point by the limiter
+			wrong("RateLimit(%v, %d): the burst, the calls that may begin at once, must be from 1 to %d", limit.perSecond, limit.burst, math.MaxInt32)
 		default:
 			r.Rate = rate.NewLimiter(rate.Limit(limit.perSecond), limit.burst)
 		}

@@ -92,8 +92,8 @@ func (o *publishOptions) complete(topic string) error {
 	switch year := o.notBefore.UTC().Year(); {
 	case o.notBefore.IsZero():
 		return errors.New("NotBefore has the zero time: give a time, or leave it out to publish at once")
-	case year > lastYear:
-		return fmt.Errorf("NotBefore(%v): the year is beyond %d: is the time made of milliseconds as if they were seconds?", o.notBefore, lastYear)
+	case year < 1 || year > lastYear: // years beyond what package time counts come out as ones before 1
+		return fmt.Errorf("NotBefore(%v): the year must be from 1 to %d: is the time made of milliseconds as if they were seconds?", o.notBefore, lastYear)
 	}
 	// Stored in milliseconds, and never too early.
 	if ms := o.notBefore.UTC().Truncate(time.Millisecond); ms.Before(o.notBefore) {

@@ -47,23 +47,23 @@ func TestSubscribe_2_3_IllegalOptions(t *testing.T) {
 		{"version 3", single, options{pulse.Unordered(), pulse.ExecutionVersion(3)}, []string{"ExecutionVersion(3): must be 1 or 2"}},
 		{"offset", single, unordered(pulse.OffsetReset("newest")), []string{`OffsetReset("newest"): must be Latest or Earliest`}},
 		{"delivery", single, unordered(pulse.DeliveryMode("exactly-once")), []string{`DeliveryMode("exactly-once"): must be AtLeastOnce or AtMostOnce`}},
-		{"negative retries", single, unordered(pulse.MaxRetries(-1)), []string{"MaxRetries(-1): must be 0 or more"}},
+		{"negative retries", single, unordered(pulse.MaxRetries(-1)), []string{"MaxRetries(-1): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly"}},
 		{"no retries", single, unordered(pulse.MaxRetries(0)), nil},
-		{"negative config version", single, unordered(pulse.ConfigVersion(-1)), []string{"ConfigVersion(-1): must be 0 or more"}},
-		{"no concurrency", single, unordered(pulse.MaxConcurrency(0)), []string{"MaxConcurrency(0): must be at least 1"}},
+		{"negative config version", single, unordered(pulse.ConfigVersion(-1)), []string{"ConfigVersion(-1): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly"}},
+		{"no concurrency", single, unordered(pulse.MaxConcurrency(0)), []string{"MaxConcurrency(0): must be from 1 to 9007199254740991; WorkerCount bounds it as well"}},
 		{"more concurrency than workers", single, unordered(pulse.MaxConcurrency(100)), nil},
 		{"ordered concurrency", single, options{pulse.MaxConcurrency(2)}, []string{
 			"MaxConcurrency(2): ordered delivery runs one handler at a time; add Unordered(), or remove it",
 		}},
-		{"config version beyond exactness", single, unordered(pulse.ConfigVersion(1 << 53)), []string{"ConfigVersion 9007199254740992: must be at most 9007199254740991, the largest number that every client of the group reads exactly"}},
+		{"config version beyond exactness", single, unordered(pulse.ConfigVersion(1 << 53)), []string{"ConfigVersion(9007199254740992): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly"}},
 
 		// 2.4
-		{"negative delay", single, unordered(pulse.RetryDelay(-time.Second)), []string{"retry delay -1s is negative: use zero or more"}},
+		{"negative delay", single, unordered(pulse.RetryDelay(-time.Second)), []string{"RetryDelay(-1s): must be 0, for retries at once, or more"}},
 		{"no delay", single, unordered(pulse.RetryDelay(0)), nil},
-		{"multiplier 0", single, unordered(pulse.RetryBackoffMultiplier(0)), []string{"RetryBackoffMultiplier(0): must be more than 0; 1 keeps the pauses equal"}},
-		{"multiplier below 0", single, unordered(pulse.RetryBackoffMultiplier(-2)), []string{"RetryBackoffMultiplier(-2): must be more than 0; 1 keeps the pauses equal"}},
-		{"multiplier not a number", single, unordered(pulse.RetryBackoffMultiplier(math.NaN())), []string{"retry backoff multiplier NaN is not usable: use a finite number that is zero or more"}},
-		{"multiplier infinite", single, unordered(pulse.RetryBackoffMultiplier(math.Inf(1))), []string{"retry backoff multiplier +Inf is not usable: use a finite number that is zero or more"}},
+		{"multiplier 0", single, unordered(pulse.RetryBackoffMultiplier(0)), []string{"RetryBackoffMultiplier(0): must be a finite number above 0; 1 keeps the pauses equal"}},
+		{"multiplier below 0", single, unordered(pulse.RetryBackoffMultiplier(-2)), []string{"RetryBackoffMultiplier(-2): must be a finite number above 0; 1 keeps the pauses equal"}},
+		{"multiplier not a number", single, unordered(pulse.RetryBackoffMultiplier(math.NaN())), []string{"RetryBackoffMultiplier(NaN): must be a finite number above 0; 1 keeps the pauses equal"}},
+		{"multiplier infinite", single, unordered(pulse.RetryBackoffMultiplier(math.Inf(1))), []string{"RetryBackoffMultiplier(+Inf): must be a finite number above 0; 1 keeps the pauses equal"}},
 		{"shrinking pauses", single, unordered(pulse.RetryBackoffMultiplier(0.5)), nil},
 		{"delay leaves the range of dates", single, unordered(pulse.MaxRetries(60)), []string{"the delay before retry 60 would be 5.76e+20 ms (1s x 2^59), beyond the last date that can be stored: use fewer retries, a smaller multiplier or a shorter delay"}},
 		{"delay just within it", single, unordered(pulse.MaxRetries(42)), nil},
@@ -73,15 +73,15 @@ func TestSubscribe_2_3_IllegalOptions(t *testing.T) {
 		{"at most once", single, unordered(pulse.DeliveryMode(pulse.AtMostOnce)), nil},
 		{"at most once, no retries", single, unordered(pulse.DeliveryMode(pulse.AtMostOnce), pulse.MaxRetries(0)), nil},
 		{"at most once with retries", single, unordered(pulse.DeliveryMode(pulse.AtMostOnce), pulse.MaxRetries(1)), []string{"MaxRetries(1) with AtMostOnce: an event that may run once cannot be retried; remove one of the two"}},
-		{"at most once, negative retries", single, unordered(pulse.MaxRetries(-1), pulse.DeliveryMode(pulse.AtMostOnce)), []string{"MaxRetries(-1): must be 0 or more"}},
+		{"at most once, negative retries", single, unordered(pulse.MaxRetries(-1), pulse.DeliveryMode(pulse.AtMostOnce)), []string{"MaxRetries(-1): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly"}},
 
 		// Batches
 		{"batch", 100, nil, nil},
 		{"batch, all said", 100, unordered(), nil},
 		{"batch of one", 1, nil, nil},
 		{"largest batch", 1<<53 - 1, nil, nil},
-		{"batch size 0", -1, nil, []string{"batch size -1: must be at least 1; 50 to 100 is a good start"}},
-		{"batch size beyond exactness", 1 << 53, nil, []string{"batch size 9007199254740992: must be at most 9007199254740991, the largest number that every client of the group reads exactly"}},
+		{"batch size 0", -1, nil, []string{"batch size -1: must be from 1 to 9007199254740991; 50 to 100 is a good start"}},
+		{"batch size beyond exactness", 1 << 53, nil, []string{"batch size 9007199254740992: must be from 1 to 9007199254740991; 50 to 100 is a good start"}},
 		{"ordered batch", 100, options{pulse.Ordered()}, []string{"batches are unordered: remove Ordered(), or subscribe to single events"}},
 		{"batch of version 1", 100, options{pulse.ExecutionVersion(1)}, []string{"batches are stored on the delivery: remove ExecutionVersion(1)"}},
 		{"batch at most once", 100, options{pulse.DeliveryMode(pulse.AtMostOnce)}, nil},
@@ -91,15 +91,15 @@ func TestSubscribe_2_3_IllegalOptions(t *testing.T) {
 			pulse.Ordered(), pulse.ExecutionVersion(1), pulse.OffsetReset(""), pulse.DeliveryMode(""), pulse.MaxRetries(-3),
 			pulse.ConfigVersion(-1), pulse.RetryBackoffMultiplier(0), pulse.MaxConcurrency(-1),
 		}, []string{
-			"batch size -5: must be at least 1; 50 to 100 is a good start",
+			"batch size -5: must be from 1 to 9007199254740991; 50 to 100 is a good start",
 			"batches are unordered: remove Ordered(), or subscribe to single events",
 			"batches are stored on the delivery: remove ExecutionVersion(1)",
 			`OffsetReset(""): must be Latest or Earliest`,
 			`DeliveryMode(""): must be AtLeastOnce or AtMostOnce`,
-			"MaxRetries(-3): must be 0 or more",
-			"ConfigVersion(-1): must be 0 or more",
-			"RetryBackoffMultiplier(0): must be more than 0; 1 keeps the pauses equal",
-			"MaxConcurrency(-1): must be at least 1",
+			"MaxRetries(-3): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly",
+			"ConfigVersion(-1): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly",
+			"RetryBackoffMultiplier(0): must be a finite number above 0; 1 keeps the pauses equal",
+			"MaxConcurrency(-1): must be from 1 to 9007199254740991; WorkerCount bounds it as well",
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestSubscribe_2_11_HandlerAndTopicAreCheckedTogether(t *testing.T) {
 	is := is.New(t)
 	_, err := pulse.NewTopic[int]("").Subscribe(t.Context(), offline(t), nil, unordered(pulse.MaxRetries(-1))...)
 	is.Equal(problemsOf(t, err), []string{
-		"MaxRetries(-1): must be 0 or more",
+		"MaxRetries(-1): must be from 0 to 9007199254740991, the largest number that every client of the group reads exactly",
 		"subscribe: the topic's name is empty",
 		"the handler is nil",
 	})

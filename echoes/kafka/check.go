@@ -31,8 +31,8 @@ func (c *carrier) Check(receivers []echoes.Receiver) []echoes.Problem {
 			wrong("Brokers[%d] is %q: an address is a host and a port, as in \"kafka-1:9092\"", i, addr)
 		}
 	}
-	if cfg.Concurrency < 0 {
-		wrong("Concurrency is negative: use at least 1, or 0 for the default of %d", defaultConcurrency)
+	if cfg.Concurrency < 0 || cfg.Concurrency > maxConcurrency {
+		wrong("Concurrency %d: must be from 1 to %d, or 0 for the default of %d", cfg.Concurrency, maxConcurrency, defaultConcurrency)
 	}
 	var own []kgo.Opt
 	switch {

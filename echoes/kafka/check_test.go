@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -47,12 +48,14 @@ func TestKafka_7_6_CheckListsEveryProblem(t *testing.T) {
 		on("order created", nothing), on(strings.Repeat("x", 246), nothing).At("orders.go:9"), on("..", nothing))
 	is.Equal(len(got), 6)
 	for i, want := range []string{
-		`Config.Kafka: Brokers is empty`, `Config.Kafka: Concurrency is negative`, `Config.Kafka: ConsumerGroup is empty`,
+		`Config.Kafka: Brokers is empty`, `Config.Kafka: Concurrency -1: must be from 1 to 10000, or 0 for the default of 4`, `Config.Kafka: ConsumerGroup is empty`,
 		`orders.go:7: (*Orders).Handle (topic order created): the topic "order created" contains ' '`,
 		`orders.go:9: `, `orders.go:7: (*Orders).Handle (topic ..): the topic ".." is no name`,
 	} {
 		is.True(strings.HasPrefix(got[i], want))
 	}
+	is.Equal(problems(t, echoes.Config{Kafka: kafka.New(kafka.Config{Brokers: []string{"a:1"}, ConsumerGroup: "g", Concurrency: math.MaxInt})}, on("t", nothing)),
+		[]string{"Config.Kafka: Concurrency 9223372036854775807: must be from 1 to 10000, or 0 for the default of 4"})
 	got = problems(t, echoes.Config{Kafka: kafka.New(kafka.Config{Brokers: []string{"a:1", " "}, ConsumerGroup: "g", Options: []kgo.Opt{kgo.SessionTimeout(-1)}})}, on("t", nothing))
 	is.Equal(len(got), 2)
 	is.True(strings.HasPrefix(got[0], `Config.Kafka: Brokers[1] is " "`))

@@ -10,6 +10,7 @@ import (
 
 const (
 	defaultConcurrency = 4
+	maxConcurrency     = 10_000
 	// defaultMaxRetries is how often a listener without MaxRetries retries.
 	defaultMaxRetries = 3
 	// connectTimeout bounds how long Start waits for a broker, and then for the
@@ -38,7 +39,7 @@ type Config struct {
 	ConsumerGroup string
 	// Concurrency bounds the handlers that run at once in this process, each
 	// with an event of another partition. A listener's MaxConcurrency bounds its
-	// own. Default 4.
+	// own. From 1 to 10,000. Default 4.
 	Concurrency int
 	// Options are passed to the Kafka client of github.com/twmb/franz-go: TLS
 	// (kgo.DialTLSConfig), SASL (kgo.SASL), timeouts, bounds of memory, and
