@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orionjs/orion-go/internal/hostile"
 	"github.com/orionjs/orion-go/pulse"
 )
 
@@ -40,6 +41,7 @@ type App struct {
 	listeners []Listener
 	pulse     Carrier // nil when not configured
 	skipped   counts
+	onError   hostile.Callback
 
 	mu      sync.Mutex
 	state   state
@@ -88,7 +90,7 @@ func New(cfg Config, services ...Service) (*App, error) {
 func listenersOf(s Service) (listeners []Listener, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("echoes: EchoesListeners of %T panicked: %v", s, r)
+			err = fmt.Errorf("echoes: EchoesListeners of %T panicked: %s", s, hostile.Print(r))
 		}
 	}()
 	return s.EchoesListeners(), nil

@@ -130,7 +130,7 @@ func TestHandle_7_8_BatchFailsOrSkips(t *testing.T) {
 	a.cfg.OnError = func(error) { panic("boom") }
 	a.report(errors.New("x"))
 	a.cfg.OnError = cfg.OnError
-	is.True(strings.Contains(log.String(), "Config.OnError panicked"))
+	is.True(strings.Contains(log.String(), `Config.OnError failed" error="it panicked: boom"`))
 
 	// A batch that fails will come again: nothing is left out yet.
 	result = errors.New("no")

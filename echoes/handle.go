@@ -78,12 +78,9 @@ func (a *App) report(err error) {
 	if a.cfg.OnError == nil {
 		return
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			a.cfg.Logger.Error("echoes: Config.OnError panicked", "panic", r)
-		}
-	}()
-	a.cfg.OnError(err)
+	if problem := a.onError.Call(func() { a.cfg.OnError(err) }); problem != nil {
+		a.cfg.Logger.Error("echoes: Config.OnError failed", "error", problem)
+	}
 }
 
 // SkippedItems returns how many items of the topic OnInvalid("skip") has left

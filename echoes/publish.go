@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/orionjs/orion-go/internal/hostile"
 )
 
 // PublishOption changes one call of Publish.
@@ -189,7 +191,7 @@ func (a *App) targets() ([]Carrier, error) {
 func encodeParams(params any) (v bson.RawValue, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("its encoding panicked: %v", r)
+			err = fmt.Errorf("its encoding panicked: %s", hostile.Print(r))
 		}
 	}()
 	switch p := params.(type) {

@@ -10,9 +10,11 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/orionjs/orion-go/internal/hostile"
 	"github.com/orionjs/orion-go/pulse/internal/engine"
 	"github.com/orionjs/orion-go/pulse/internal/store"
 	"github.com/orionjs/orion-go/pulse/internal/worker"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // closeInHandler bounds a Close that was called from inside a handler.
@@ -39,7 +41,8 @@ type Client struct {
 	subscriptions map[string]*Subscription
 	isClosed      bool
 
-	outage outage
+	outage  outage
+	onError hostile.Callback
 }
 
 // New is Connect over the caller's connections, which stay open after Close.
@@ -63,12 +66,14 @@ func New(ctx context.Context, client *mongo.Client, config Config) (*Client, err
 
 func newClient(mc *mongo.Client, owned bool, config Config) *Client {
 	closing, beginClose := context.WithCancel(context.Background())
-	return &Client{
+	c := &Client{
 		config: config, mongo: mc, owned: owned,
 		store: store.New(mc.Database(config.Database), config.CollectionPrefix),
 		turn:  make(chan struct{}, 1), closing: closing, beginClose: beginClose, ended: make(chan struct{}),
 		subscriptions: map[string]*Subscription{},
 	}
+	c.config.Observer = observe.Guard(config.Observer, c.report)
+	return c
 }
 
 // exclusive waits for the caller's turn among Start, Subscribe and Unsubscribe. The context that it returns

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/orionjs/orion-go/internal/hostile"
 )
 
 // encode makes a stored value of data, one that every server takes and every reader can read. A panic in
@@ -14,7 +16,7 @@ import (
 func encode(data any) (value bson.RawValue, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("its encoding panicked: %v", r)
+			err = fmt.Errorf("its encoding panicked: %s", hostile.Print(r))
 		}
 	}()
 	if data == nil { // an interface without a value
@@ -52,7 +54,7 @@ func decode[T any](value bson.RawValue, into *T) (err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("its decoding panicked: %v", r)
+			err = fmt.Errorf("its decoding panicked: %s", hostile.Print(r))
 		}
 	}()
 	return value.Unmarshal(into)

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/observe"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
@@ -145,6 +146,58 @@ func TestErrors_4_6_RetryAfterReplacesTheDelay(t *testing.T) {
 	}
 }
 
+// What the user's code does with an error ends no loop of ours and holds none up, and an observer that panics changes
+// nothing.
+func TestErrors_4_2_CarelessCallbacks(t *testing.T) {
+	t.Parallel()
+	for name, onError := range map[string]func(release <-chan struct{}){
+		"ends its goroutine": func(<-chan struct{}) { runtime.Goexit() },
+		"never returns":      func(release <-chan struct{}) { <-release },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			release := make(chan struct{})
+			c, _ := publisher(t, func(c *pulse.Config) {
+				c.Observer = panics{}
+				c.OnError = func(error) { onError(release) }
+			})
+			t.Cleanup(func() { close(release) })
+			topic := pulse.NewTopic[int]("t")
+			var runs pulsetest.Recorder[int]
+			is.NoErr(second(topic.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[int]) error {
+				runs.Add(e.Attempt)
+				if e.Attempt == 1 {
+					return neverEnds{}
+				}
+				return nil
+			}, unordered(pulse.RetryDelay(0))...)))
+			is.NoErr(second(topic.Publish(t.Context(), c, 1)))
+			runs.Wait(t, 2)
+		})
+	}
+}
+
+// panics is an observer of a user who does not know better.
+type panics struct{ observe.Nothing }
+
+func (panics) Publish(context.Context, observe.Publish) (context.Context, observe.Publishing) {
+	panic("Publish")
+}
+
+func (panics) Attempt(context.Context, observe.Attempt) (context.Context, func(*observe.Failure)) {
+	panic("Attempt")
+}
+func (panics) Settled(observe.Settled) { panic("Settled") }
+func (panics) Claimed(observe.Claimed) { panic("Claimed") }
+func (panics) Woken(observe.Woken)     { panic("Woken") }
+
+// neverEnds is an error that unwraps to itself.
+type neverEnds struct{}
+
+func (neverEnds) Error() string   { return "never ends" }
+func (e neverEnds) Unwrap() error { return e }
+
 // Background trouble is logged and reported; what the user's code does with it stops nothing.
 func TestErrors_OnErrorIsToldAndMayPanic(t *testing.T) {
 	t.Parallel()
@@ -167,7 +220,7 @@ func TestErrors_OnErrorIsToldAndMayPanic(t *testing.T) {
 	log.WaitFor(t, "the log", func(lines []string) bool {
 		all := strings.Join(lines, "\n")
 		return strings.Contains(all, "ERROR pulse: background error group=billing error="+text) &&
-			strings.Contains(all, "ERROR pulse: Config.OnError panicked group=billing panic=of the user")
+			strings.Contains(all, "ERROR pulse: Config.OnError failed group=billing error=it panicked: of the user")
 	})
 	other := pulse.NewTopic[int]("u")
 	seen := newBarrier()

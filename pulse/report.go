@@ -53,12 +53,9 @@ func (c *Client) report(err error) {
 	if c.config.OnError == nil {
 		return
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			c.config.Logger.Error("pulse: Config.OnError panicked", "group", group, "panic", r)
-		}
-	}()
-	c.config.OnError(err)
+	if problem := c.onError.Call(func() { c.config.OnError(err) }); problem != nil {
+		c.config.Logger.Error("pulse: Config.OnError failed", "group", group, "error", problem)
+	}
 }
 
 // answered is called when MongoDB has answered a poll.

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/orionjs/orion-go/echoes"
+	"github.com/orionjs/orion-go/internal/hostile"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // name is the transport's name in annotations, contexts and errors.
@@ -169,6 +171,7 @@ type connection struct {
 	link       echoes.Link
 	consumer   *consumer // nil without receivers
 	maxPublish int
+	onError    hostile.Callback
 
 	once   sync.Once
 	hurry  chan struct{} // closed when the least patient Close gives up waiting
@@ -196,6 +199,7 @@ func connect(cfg Config, link echoes.Link) (*connection, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	conn := &connection{cancel: cancel, link: link, hurry: make(chan struct{}), closed: make(chan struct{})}
+	conn.link.Observer = observe.Guard(link.Observer, conn.report)
 	own = append(own, kgo.WithContext(ctx))
 	if len(link.Receivers) > 0 {
 		conn.consumer = newConsumer(cfg, conn)
@@ -230,12 +234,9 @@ func (conn *connection) report(err error) {
 	if conn.link.OnError == nil {
 		return
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			conn.link.Logger.Error("kafka: Config.OnError panicked", "group", conn.group(), "panic", r)
-		}
-	}()
-	conn.link.OnError(err)
+	if problem := conn.onError.Call(func() { conn.link.OnError(err) }); problem != nil {
+		conn.link.Logger.Error("kafka: Config.OnError failed", "group", conn.group(), "error", problem)
+	}
 }
 
 // group is the consumer group, empty for a client that only publishes.

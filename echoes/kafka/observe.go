@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/orionjs/orion-go/echoes"
+	"github.com/orionjs/orion-go/internal/hostile"
 	"github.com/orionjs/orion-go/pulse/observe"
 )
 
@@ -69,16 +70,11 @@ func failureOf(err error) *observe.Failure {
 }
 
 // codeOf gives an error the code that Pulse would store it under.
-func codeOf(err error) (code string) {
+func codeOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	defer func() {
-		if recover() != nil { // an error's own As or Unwrap
-			code = "handler_error"
-		}
-	}()
-	if _, ok := errors.AsType[*echoes.DecodeError](err); ok {
+	if _, ok := hostile.As[*echoes.DecodeError](err); ok {
 		return "decode_error"
 	}
 	return "handler_error"

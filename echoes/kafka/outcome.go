@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/orionjs/orion-go/internal/hostile"
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/observe"
 )
@@ -130,13 +131,8 @@ func (p *partition) produce(rec *kgo.Record) error {
 
 // errorText returns the text of an error, which may be anybody's, cut for a
 // header.
-func errorText(err error) (text string) {
-	defer func() {
-		if r := recover(); r != nil {
-			text = fmt.Sprintf("(the error's own Error method panicked: %T)", r)
-		}
-	}()
-	text = strings.ToValidUTF8(err.Error(), "\ufffd")
+func errorText(err error) string {
+	text := strings.ToValidUTF8(hostile.Text(err), "\ufffd")
 	if len(text) <= maxErrorText {
 		return text
 	}

@@ -3,13 +3,13 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/orionjs/orion-go/echoes"
+	"github.com/orionjs/orion-go/internal/hostile"
 	"github.com/orionjs/orion-go/pulse/observe"
 )
 
@@ -236,8 +236,8 @@ func (p *partition) handle(rec *kgo.Record) error {
 		defer func() {
 			switch r := recover(); {
 			case r != nil:
-				p.consumer.conn.link.Logger.Error("kafka: a handler panicked", "group", p.consumer.group, "topic", rec.Topic, "event", m.Event.EventID, "attempt", m.Event.Attempt, "panic", r, "stack", string(debug.Stack()))
-				result <- fmt.Errorf("panic: %v", r)
+				p.consumer.conn.link.Logger.Error("kafka: a handler panicked", "group", p.consumer.group, "topic", rec.Topic, "event", m.Event.EventID, "attempt", m.Event.Attempt, "panic", hostile.Print(r), "stack", string(debug.Stack()))
+				result <- errors.New("panic: " + hostile.Print(r))
 			case !returned:
 				result <- errors.New("panic: the handler called runtime.Goexit")
 			}

@@ -6,6 +6,9 @@ import (
 
 	"github.com/matryer/is"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/orionjs/orion-go/echoes"
+	"github.com/orionjs/orion-go/pulse/observe"
 )
 
 // newQueue makes a partition of a client that never connects.
@@ -62,4 +65,17 @@ func TestKafka_7_7_TextOfAnError(t *testing.T) {
 	is.Equal(errorText(errors.New("a\xffb")), "a\ufffdb")
 	is.Equal(errorText((*kgo.ErrDataLoss)(nil)), "(the error's own Error method panicked: runtime.errorString)")
 	is.Equal(len(errorText(errors.New(string(make([]byte, 5000))))), maxErrorText)
+}
+
+// neverEnds is an error that unwraps to itself.
+type neverEnds struct{}
+
+func (neverEnds) Error() string   { return "never ends" }
+func (e neverEnds) Unwrap() error { return e }
+
+func TestOutcome_4_2_AnErrorThatUnwrapsToItself(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	is.Equal(failureOf(neverEnds{}), &observe.Failure{Code: "handler_error", Name: "kafka.neverEnds", Message: "never ends"})
+	is.Equal(codeOf(errors.Join(&echoes.DecodeError{}, neverEnds{})), "decode_error")
 }

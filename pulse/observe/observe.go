@@ -15,7 +15,7 @@ import (
 )
 
 // Observer is told what happens. Its methods are called by several goroutines at once, some of them while
-// others wait: they must return at once, must not panic, and must not call the client. Embed [Nothing] for those
+// others wait: they must return at once, and must not call the client. A panic of one is reported, see [Guard]. Embed [Nothing] for those
 // that are of no interest, and to stay compatible when there are more.
 type Observer interface {
 	// Publish is called before events are sent. The context that it returns is used for sending them; what it

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/orionjs/orion-go/internal/hostile"
 )
 
 // The codes of a stored failure (spec 4.2).
@@ -52,7 +54,7 @@ func NewFailure(code string, err error, stack string) *Failure {
 	return &Failure{
 		Code:    code,
 		Name:    cut(errorName(err), maxName),
-		Message: cut(errorText(err), maxMessage),
+		Message: cut(hostile.Text(err), maxMessage),
 		Stack:   cut(stack, maxStack),
 	}
 }
@@ -105,54 +107,28 @@ func FromHandler(err error) Outcome {
 		return Outcome{}
 	}
 	out := Outcome{Failure: NewFailure(codeOf(err), err, stackOf(err))}
-	var permanent *PermanentError
-	if errorsAs(err, &permanent) {
-		out.Permanent = true
-	}
-	var after *RetryAfterError
-	if errorsAs(err, &after) {
+	_, out.Permanent = hostile.As[*PermanentError](err)
+	if after, ok := hostile.As[*RetryAfterError](err); ok {
 		out.RetryAfter = &after.Delay
 	}
 	return out
 }
 
 func codeOf(err error) string {
-	var decode *DecodeError
-	if errorsAs(err, &decode) {
+	if _, ok := hostile.As[*DecodeError](err); ok {
 		return CodeDecodeError
 	}
-	var timeout *TimeoutError
-	if errorsAs(err, &timeout) {
+	if _, ok := hostile.As[*TimeoutError](err); ok {
 		return CodeHandlerTimeout
 	}
 	return CodeHandlerError
 }
 
 func stackOf(err error) string {
-	var p *PanicError
-	if errorsAs(err, &p) {
+	if p, ok := hostile.As[*PanicError](err); ok {
 		return p.Stack
 	}
 	return ""
-}
-
-// errorsAs is errors.As for errors whose own methods may panic: a hostile error is then not found.
-func errorsAs[T error](err error, target *T) (found bool) {
-	defer func() {
-		if recover() != nil {
-			found = false
-		}
-	}()
-	return errors.As(err, target)
-}
-
-func errorText(err error) (text string) {
-	defer func() {
-		if r := recover(); r != nil {
-			text = fmt.Sprintf("(the error's own Error method panicked: %T)", r)
-		}
-	}()
-	return err.Error()
 }
 
 // errorName names the cause behind wrappers that say nothing, ours and fmt's, so that operators see the
@@ -235,7 +211,7 @@ type TimeoutError struct {
 func (e *TimeoutError) Error() string {
 	text := fmt.Sprintf("%v(%v): let it end with its context, or raise the limit", ErrHandlerTimeout, e.Limit)
 	if e.Err != nil {
-		text += ": " + errorText(e.Err)
+		text += ": " + hostile.Text(e.Err)
 	}
 	return text
 }
@@ -267,11 +243,4 @@ type PanicError struct {
 	Stack string
 }
 
-func (e *PanicError) Error() (text string) {
-	defer func() {
-		if recover() != nil {
-			text = fmt.Sprintf("panic: value of type %T", e.Value)
-		}
-	}()
-	return fmt.Sprintf("panic: %v", e.Value)
-}
+func (e *PanicError) Error() string { return "panic: " + hostile.Print(e.Value) }

@@ -82,6 +82,7 @@ type (
 	panicsInAs     struct{}
 	panicsInUnwrap struct{}
 	panicsInIs     struct{}
+	neverEnds      struct{} // unwraps to itself
 )
 
 func (panicsInError) Error() string  { panic("Error") }
@@ -89,24 +90,30 @@ func (panicsInAs) Error() string     { return "as" }
 func (panicsInAs) As(any) bool       { panic("As") }
 func (panicsInUnwrap) Error() string { return "unwrap" }
 func (panicsInUnwrap) Unwrap() error { panic("Unwrap") }
+func (neverEnds) Error() string      { return "never ends" }
+func (e neverEnds) Unwrap() error    { return e }
 func (panicsInIs) Error() string     { return "is" }
 func (panicsInIs) Is(error) bool     { panic("Is") }
 
 func TestFromHandler_4_2_HostileErrors(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
+	itself := []any{nil}
+	itself[0] = itself
 	for _, err := range []error{
 		panicsInError{},
 		panicsInAs{},
 		panicsInUnwrap{},
 		panicsInIs{},
+		neverEnds{},
+		fmt.Errorf("wrapped: %w", neverEnds{}), &PermanentError{Err: neverEnds{}}, &TimeoutError{Err: neverEnds{}}, errors.Join(neverEnds{}, neverEnds{}),
 		(*fs.PathError)(nil), errors.Join(panicsInError{}, panicsInUnwrap{}),
-		&PermanentError{Err: panicsInError{}}, &DecodeError{Err: panicsInUnwrap{}}, &PanicError{Value: panicsInError{}}, &PanicError{Value: make(chan int)},
+		&PermanentError{Err: panicsInError{}}, &DecodeError{Err: panicsInUnwrap{}}, &PanicError{Value: panicsInError{}}, &PanicError{Value: make(chan int)}, &PanicError{Value: itself},
 		&RetryAfterError{Err: panicsInAs{}}, fmt.Errorf("wrapped: %w", panicsInUnwrap{}),
 	} {
 		o := FromHandler(err)
 		is.True(o.Failure != nil)
-		is.True(o.Failure.Code == CodeHandlerError || o.Failure.Code == CodeDecodeError)
+		is.True(o.Failure.Code == CodeHandlerError || o.Failure.Code == CodeDecodeError || o.Failure.Code == CodeHandlerTimeout)
 		is.True(o.Failure.Message != "")
 		is.True(o.Failure.Name != "")
 	}

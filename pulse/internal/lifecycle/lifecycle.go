@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/orionjs/orion-go/internal/hostile"
 )
 
 var (
@@ -30,7 +32,7 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
-	return fmt.Sprintf("background loop %q panicked and has ended: %v\n%s", e.Loop, e.Value, e.Stack)
+	return fmt.Sprintf("background loop %q panicked and has ended: %s\n%s", e.Loop, hostile.Print(e.Value), e.Stack)
 }
 
 // Unwrap returns the panic's value if it is an error.
