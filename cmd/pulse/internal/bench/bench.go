@@ -56,7 +56,8 @@ type Result struct {
 	CPUShare   float64 `json:"cpuShare,omitempty"`
 	// PeakMemory is the most that one process had in use, in bytes; 0 where that is not known.
 	PeakMemory int64 `json:"peakMemory,omitempty"`
-	// Floor is what the bare driver takes for the same, Ratio the throughput as a part of the floor's.
+	// Floor is what the bare driver takes for the same, Ratio the throughput as a part of the floor's; of a latency the
+	// floor's median as a part of ours.
 	Floor *Result `json:"floor,omitempty"`
 	Ratio float64 `json:"ratioToFloor,omitempty"`
 }
@@ -99,7 +100,7 @@ func Run(ctx context.Context, opts Options, names []string) ([]Result, error) {
 			var floor Result
 			floor, err = s.measure(ctx, opts, s.playFloor(claimers))
 			if err == nil && (r.Floor == nil || floor.PerSecond > r.Floor.PerSecond) {
-				r.Floor, r.Ratio = &floor, r.PerSecond/floor.PerSecond
+				r.Floor, r.Ratio = &floor, r.partOf(floor)
 			}
 		}
 		if err != nil {
@@ -108,6 +109,13 @@ func Run(ctx context.Context, opts Options, names []string) ([]Result, error) {
 		results = append(results, r)
 	}
 	return results, nil
+}
+
+func (r Result) partOf(floor Result) float64 {
+	if r.Latency != nil {
+		return floor.Latency.P50 / r.Latency.P50
+	}
+	return r.PerSecond / floor.PerSecond
 }
 
 func (s scenario) measure(ctx context.Context, opts Options, play func(context.Context, *stage) error) (r Result, err error) {
@@ -161,22 +169,28 @@ func percentiles(latencies []int64) *Latency {
 
 // playFloor has the bare driver do the same, in one process.
 func (s scenario) playFloor(claimers int) func(context.Context, *stage) error {
-	return func(ctx context.Context, stage *stage) error {
-		order := floor{Client: stage.client("floor"), Kind: s.name, Topic: topic, Events: stage.opts.Events, Pad: stage.opts.Size, Claimers: claimers}
+	return func(ctx context.Context, st *stage) error {
+		order := floor{Client: st.client("floor"), Kind: s.name, Topic: topic, Events: st.opts.Events, Pad: st.opts.Size, Claimers: claimers}
 		if s.name == "batch" {
-			order.Batch = stage.opts.Batch
+			order.Batch = st.opts.Batch
+		}
+		if s.latency {
+			return playLatency(s.rate, s.most, func(ctx context.Context, st *stage, events int) error {
+				order.Events = events
+				return st.add(ctx, floorRole, order)
+			})(ctx, st)
 		}
 		if s.backlog {
-			if err := stage.prepare(ctx, topic, stage.opts.Events); err != nil {
+			if err := st.prepare(ctx, topic, st.opts.Events); err != nil {
 				return err
 			}
 		}
-		if err := stage.add(ctx, floorRole, order); err != nil {
+		if err := st.add(ctx, floorRole, order); err != nil {
 			return err
 		}
-		if err := stage.start(); err != nil {
+		if err := st.start(); err != nil {
 			return err
 		}
-		return stage.await(ctx, stage.opts.Events)
+		return st.await(ctx, st.opts.Events)
 	}
 }

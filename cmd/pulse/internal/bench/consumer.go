@@ -83,8 +83,7 @@ func serveConsumer(ctx context.Context, raw json.RawMessage, m *fleet.Member) (a
 		return nil, err
 	}
 	used := newMeter(&watch)
-	// The others may have handled everything before this one has started. It has a report all the same.
-	if err := client.Start(ctx); err != nil && ctx.Err() == nil {
+	if err := client.Start(ctx); err != nil {
 		return nil, err
 	}
 	if order.Settle > 0 {

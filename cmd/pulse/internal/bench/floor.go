@@ -27,7 +27,7 @@ const floorRole = "bench-floor"
 // most for anybody, and no way to handle events.
 type floor struct {
 	load.Client
-	Kind        string // of the scenario: publish, publish-many, single or batch
+	Kind        string // the scenario
 	Topic       string
 	Events, Pad int
 	Batch       int
@@ -68,6 +68,8 @@ func serveFloor(ctx context.Context, raw json.RawMessage, m *fleet.Member) (any,
 		err = order.publish(ctx, events)
 	case "publish-many":
 		err = order.publishMany(ctx, events)
+	case "latency-idle", "latency-rate":
+		err = order.follow(ctx, events, deliveries, m, &report)
 	default:
 		err = order.consume(ctx, events, deliveries)
 	}
@@ -180,7 +182,7 @@ func (f floor) materialize(ctx context.Context, events, deliveries *mongo.Collec
 		var ids []string
 		for chunk := range slices.Chunk(page, max(f.Batch, 1)) {
 			doc := f.delivery(chunk)
-			docs = append(docs, doc)
+			docs = append(docs, append(doc, pending...))
 			ids = append(ids, doc[0].Value.(string))
 		}
 		if _, err := deliveries.InsertMany(ctx, docs, options.InsertMany().SetOrdered(false)); err != nil {
@@ -197,7 +199,10 @@ func (f floor) materialize(ctx context.Context, events, deliveries *mongo.Collec
 	return nil
 }
 
-// delivery is one of version 2, as Pulse stores it.
+// pending is the state of a new delivery.
+var pending = bson.D{{Key: "status", Value: "v2-pending"}, {Key: "attempt", Value: 0}}
+
+// delivery is one of version 2, as Pulse stores it, but for its state.
 func (f floor) delivery(events []storedEvent) bson.D {
 	now, last := time.Now(), events[len(events)-1]
 	doc := bson.D{{Key: "_id", Value: newID()}, {Key: "eventId", Value: last.ID}}
@@ -215,36 +220,41 @@ func (f floor) delivery(events []storedEvent) bson.D {
 		{Key: "topic", Value: f.Topic},
 		{Key: "eventCreatedAt", Value: last.CreatedAt},
 		{Key: "eventSequence", Value: last.Sequence},
-		{Key: "status", Value: "v2-pending"},
-		{Key: "attempt", Value: 0},
 		{Key: "attemptId", Value: newID()},
 		{Key: "attemptCreatedAt", Value: now},
 		{Key: "nextAttemptAt", Value: now},
 		{Key: "attempts", Value: bson.A{}},
 		{Key: "createdAt", Value: now},
-		{Key: "updatedAt", Value: now},
 	}...)
 }
 
 func (f floor) handle(ctx context.Context, deliveries *mongo.Collection, ids []string) error {
 	now, token := time.Now(), newID()
-	in := bson.D{{Key: "$in", Value: ids}}
-	_, err := deliveries.UpdateMany(ctx, bson.D{{Key: "_id", Value: in}, {Key: "status", Value: "v2-pending"}}, bson.D{
-		{Key: "$set", Value: bson.D{
-			{Key: "status", Value: "v2-processing"},
-			{Key: "startedAt", Value: now},
-			{Key: "lockOwner", Value: "floor"},
-			{Key: "lockToken", Value: token},
-			{Key: "lockedAt", Value: now},
-			{Key: "lockedUntil", Value: now.Add(30 * time.Second)},
-			{Key: "heartbeatAt", Value: now},
-			{Key: "updatedAt", Value: now},
-		}},
+	_, err := deliveries.UpdateMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "status", Value: "v2-pending"}}, bson.D{
+		{Key: "$set", Value: f.lock(token, now)},
 		{Key: "$inc", Value: bson.D{{Key: "attempt", Value: 1}}},
 	})
 	if err != nil {
 		return err
 	}
+	return f.complete(ctx, deliveries, ids, token, now)
+}
+
+// lock is what a claim sets.
+func (f floor) lock(token string, now time.Time) bson.D {
+	return bson.D{
+		{Key: "status", Value: "v2-processing"},
+		{Key: "startedAt", Value: now},
+		{Key: "lockOwner", Value: "floor"},
+		{Key: "lockToken", Value: token},
+		{Key: "lockedAt", Value: now},
+		{Key: "lockedUntil", Value: now.Add(30 * time.Second)},
+		{Key: "heartbeatAt", Value: now},
+		{Key: "updatedAt", Value: now},
+	}
+}
+
+func (f floor) complete(ctx context.Context, deliveries *mongo.Collection, ids []string, token string, now time.Time) error {
 	var gone bson.D
 	for _, field := range []string{"attemptId", "attemptCreatedAt", "nextAttemptAt", "startedAt", "lockOwner", "lockToken", "lockedAt", "lockedUntil", "heartbeatAt"} {
 		gone = append(gone, bson.E{Key: field, Value: ""})
@@ -264,7 +274,7 @@ func (f floor) handle(ctx context.Context, deliveries *mongo.Collection, ids []s
 		{Key: "endedAt", Value: now},
 		{Key: "durationMs", Value: 0},
 	}
-	_, err = deliveries.UpdateMany(ctx, bson.D{{Key: "_id", Value: in}, {Key: "status", Value: "v2-processing"}, {Key: "lockToken", Value: token}}, bson.D{
+	_, err := deliveries.UpdateMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "status", Value: "v2-processing"}, {Key: "lockToken", Value: token}}, bson.D{
 		{Key: "$set", Value: bson.D{
 			{Key: "status", Value: "v2-success"},
 			{Key: "endedAt", Value: now},

@@ -12,8 +12,11 @@ import (
 type scenario struct {
 	name, about string
 	play        func(ctx context.Context, s *stage) error
-	// latency tells whether the times from publication to handler say something: they do not for a backlog.
+	// latency tells whether the times from publication to handler say something: they do not for a backlog. Then rate is
+	// the events a second, and most how many there are at most.
 	latency bool
+	rate    float64
+	most    int
 	// idle tells whether nothing is handled, and commands are counted by time.
 	idle bool
 	// floor has the numbers of claimers with which the least commands are measured; empty: there is no floor.
@@ -25,7 +28,6 @@ type scenario struct {
 const (
 	retries    = 3
 	retryDelay = 100 * time.Millisecond
-	fixedRate  = 500
 	fanOut     = 3
 )
 
@@ -44,8 +46,8 @@ var scenarios = []scenario{
 		return c
 	})},
 	{name: "fan-out", about: "a backlog for three groups; each event counts three times", play: playBacklog(fanOut, func(*stage) consumer { return receiving(single) })},
-	{name: "latency-idle", about: "one event each quarter of a second", latency: true, play: playLatency(4, 100)},
-	{name: "latency-rate", about: "500 events a second", latency: true, play: playLatency(fixedRate, 5000)},
+	{name: "latency-idle", about: "one event each quarter of a second", latency: true, rate: 4, most: 100, floor: []int{1}, play: playLatency(4, 100, following)},
+	{name: "latency-rate", about: "500 events a second", latency: true, rate: 500, most: 5000, floor: []int{1}, play: playLatency(500, 5000, following)},
 	{name: "idle", about: "20 topics for each client, without events", idle: true, play: playIdle},
 }
 
@@ -104,10 +106,15 @@ func (s *stage) consumers(ctx context.Context, groups int, order consumer) error
 // settle is how long clients have to become the leaders of their topics before what they do is measured.
 const settle = 2 * time.Second
 
-func playLatency(rate float64, most int) func(context.Context, *stage) error {
+// following adds the clients that handle what is published.
+func following(ctx context.Context, s *stage, _ int) error {
+	return s.consumers(ctx, 1, receiving(single))
+}
+
+func playLatency(rate float64, most int, follow func(ctx context.Context, s *stage, events int) error) func(context.Context, *stage) error {
 	return func(ctx context.Context, s *stage) error {
 		events := min(s.opts.Events, most)
-		if err := s.consumers(ctx, 1, receiving(single)); err != nil {
+		if err := follow(ctx, s, events); err != nil {
 			return err
 		}
 		if err := s.start(); err != nil {

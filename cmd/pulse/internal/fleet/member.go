@@ -39,12 +39,7 @@ func (m *Member) Begin(ctx context.Context) error {
 	case <-m.begin:
 		return nil
 	case <-ctx.Done():
-		select {
-		case <-m.begin: // the word to end came close behind
-			return nil
-		default:
-			return context.Cause(ctx)
-		}
+		return context.Cause(ctx)
 	}
 }
 
