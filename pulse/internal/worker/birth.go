@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -21,11 +22,13 @@ type births struct{ slots, ahead int }
 // woken.
 //
 // While the lane knows of older deliveries, or may not know all of them, none is claimed so: it would overtake them,
-// and under a load that is too high they would wait for ever.
+// and under a load that is too high they would wait for ever. If it has room for them it is about to claim them, and
+// that is waited for.
 func (p *Pool) Born(ctx context.Context, topic string, deliveries []store.NewDelivery, put func() error) error {
 	if len(deliveries) == 0 {
 		return put()
 	}
+	p.awaitOlder(ctx, topic, deliveries[0].Format)
 	l, room := p.expect(topic, deliveries)
 	n := room.slots + room.ahead
 	if n == 0 {
@@ -77,13 +80,52 @@ func (p *Pool) Born(ctx context.Context, topic string, deliveries []store.NewDel
 	return err
 }
 
+// olderPatience bounds the wait for older deliveries to be claimed: other clients may have room for the new ones.
+const olderPatience = 250 * time.Millisecond
+
+// awaitOlder waits until the lane has claimed the older deliveries that it has room for. Stored meanwhile, the new
+// ones would be older themselves by the time it has: a lane that was behind once would stay so for as long as events
+// keep coming, and look for each of them.
+func (p *Pool) awaitOlder(ctx context.Context, topic string, format store.Format) {
+	patience := clock.NewTimer(p.patience)
+	defer patience.Stop()
+	for {
+		p.mu.Lock()
+		l := p.lane(topic)
+		if l == nil || !p.mayBear(l, format) || l.inOrder() || !l.behind() || !p.hasRoom(l) {
+			p.mu.Unlock()
+			return
+		}
+		picked := l.picked
+		p.mu.Unlock()
+		select {
+		case <-picked:
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// mayBear tells whether new deliveries of the lane may be claimed as they are stored; Pool.mu is held.
+func (p *Pool) mayBear(l *lane, format store.Format) bool {
+	return !l.resting() && !p.closing && format == store.V2 && p.Store.Transactions()
+}
+
+// hasRoom tells whether the lane could claim something now; Pool.mu is held.
+func (p *Pool) hasRoom(l *lane) bool {
+	slot := p.running+p.slots < p.Workers && l.running+l.reserved+l.births.slots < p.limit(l) && l.allowance() > 0
+	return p.unsettled < maxUnsettled && (slot || l.reserved > 0) || p.ahead(l) > 0
+}
+
 // expect keeps room in the topic's lane for what is about to be stored.
 func (p *Pool) expect(topic string, deliveries []store.NewDelivery) (*lane, births) {
 	var room births
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.lane(topic)
-	if l == nil || l.resting() || p.closing || deliveries[0].Format != store.V2 || !p.Store.Transactions() || l.behind() {
+	if l == nil || !p.mayBear(l, deliveries[0].Format) || l.behind() {
 		return nil, room
 	}
 	for room.slots < len(deliveries) && p.running+p.slots < p.Workers && p.unsettled < maxUnsettled &&

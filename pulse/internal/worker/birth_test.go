@@ -29,7 +29,7 @@ func (f *fixture) born(t *testing.T, put func(store func() error) error) error {
 	is.True(won)
 	deliveries := make([]store.NewDelivery, 10)
 	for i := range deliveries {
-		id := fmt.Sprint("e", i)
+		id := fmt.Sprint("new ", i)
 		_, err := f.db.Collection("p.events").InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "topic", Value: "t"}, {Key: "data", Value: i}})
 		is.NoErr(err)
 		at := store.Position{Sequence: bson.Timestamp{T: 9, I: uint32(i)}, EventID: id}
@@ -95,12 +95,54 @@ func TestBorn_4_7_NoneOvertakesOthers(t *testing.T) {
 			t.Parallel()
 			is := is.New(t)
 			f := newFixture(t, 0)
+			f.patience = time.Millisecond
 			prepare(f)
 			is.NoErr(f.born(t, plainly))
 			is.Equal(f.inState(t, delivery.StatusPending), 10)
 			is.Equal(f.lane.births, births{})
 		})
 	}
+}
+
+// A lane that has room for the older deliveries is waited for, so that it has not new ones behind it for ever.
+func TestBorn_4_7_AfterOlderOnes(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	f := newFixture(t, 3)
+	f.patience = time.Hour
+	f.lane.v2().ready = true
+	storing, stored := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stored)
+		err := f.born(t, func(put func() error) error {
+			close(storing)
+			f.mu.Lock()
+			if f.lane.behind() {
+				t.Error("new deliveries are stored before the lane has claimed the older ones")
+			}
+			f.mu.Unlock()
+			return put()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	select {
+	case <-storing: // it does not wait
+	case <-time.After(500 * time.Millisecond):
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.claimLoop(ctx)
+	}()
+	<-stored
+	f.calls.Wait(t, 13)
+	cancel()
+	<-ended
+	f.settled(t)
+	is.Equal(f.inState(t, delivery.StatusSuccess), 13)
 }
 
 // An error of the write gives the room back. When it is not known whether it was stored, that is looked up.

@@ -232,6 +232,8 @@ func (p *Pool) pick(l *lane, src *source) []store.Candidate {
 		}
 	}
 	src.candidates = rest
+	close(l.picked)
+	l.picked = make(chan struct{})
 	if len(picked) == 0 {
 		// Handlers may have become too slow to claim ahead for since the candidates were read: then these
 		// need slots now, and nobody else would ask for them.

@@ -18,6 +18,7 @@ type lane struct {
 	running  int
 	reserved int // slots reserved for this lane's next claim
 	births   births
+	picked   chan struct{} // closed and replaced when candidates were picked
 	buffer   []*task
 	pace     pace
 	order    order
@@ -40,7 +41,7 @@ type source struct {
 }
 
 func newLane(r *receiver.Receiver) *lane {
-	l := &lane{receiver: r, sources: map[store.Format]*source{}}
+	l := &lane{receiver: r, sources: map[store.Format]*source{}, picked: make(chan struct{})}
 	for _, format := range store.Formats {
 		l.sources[format] = &source{format: format, ready: true}
 	}

@@ -35,6 +35,8 @@ type Pool struct {
 	Config
 	settler *settler
 	claims  chan struct{} // wakes the claim loop
+	// patience is how long new deliveries wait for older ones to be claimed.
+	patience time.Duration
 
 	mu      sync.Mutex
 	lanes   []*lane // in rotation
@@ -53,7 +55,7 @@ type Pool struct {
 // New returns a pool without lanes.
 func New(cfg Config) *Pool {
 	p := &Pool{
-		Config: cfg, claims: make(chan struct{}, 1),
+		Config: cfg, claims: make(chan struct{}, 1), patience: olderPatience,
 		held: map[string]*task{}, changed: make(chan struct{}),
 	}
 	p.settler = newSettler(p)
