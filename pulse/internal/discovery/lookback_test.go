@@ -114,7 +114,7 @@ func (f *fixture) cleanUp(t *testing.T, l *Leader) int {
 		_, err := deliveries.UpdateMany(t.Context(), bson.D{{Key: "status", Value: from}}, bson.D{{Key: "$set", Value: bson.D{{Key: "status", Value: to}}}})
 		is.NoErr(err)
 	}
-	_, err := f.store.DeleteSuccesses(t.Context(), "billing", "t", l.Settled()["t"], false, 1000)
+	_, err := f.store.DeleteSuccesses(t.Context(), "billing", l.Settled(), false, 1000)
 	is.NoErr(err)
 	n, err := deliveries.CountDocuments(t.Context(), bson.D{})
 	is.NoErr(err)

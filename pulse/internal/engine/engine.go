@@ -109,7 +109,7 @@ func (e *Engine) Start() error {
 		intake[fmt.Sprintf("discover %d", i)] = look
 	}
 	if e.Streams {
-		w := &wakeup.Watcher{Store: e.Store, Group: e.Group, Notice: e.notice, Reopened: e.reopened, Report: e.Report}
+		w := &wakeup.Watcher{Store: e.Store, Group: e.Group, Notice: e.notice, Reopened: e.reopened, Ended: e.ended, Report: e.Report}
 		intake["watch"] = func(ctx context.Context) {
 			select {
 			case <-e.served:

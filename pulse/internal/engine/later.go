@@ -11,12 +11,18 @@ import (
 
 // Events that are published for a later time are stamped when they are due by whoever comes first (spec 9.1). A
 // client knows no more of them than when the next one is due, and that only if no poll would find it in time: its
-// own publishing, the change stream, each poll, and each round of stamping tell it. One that has published such
-// events is there at the moment, the others a little later, when it did not come.
+// own publishing, the change stream, each round of stamping and the polls tell it: every poll without a change
+// stream, about each tenth with one. One that has published such events is there at the moment, the others a little
+// later, when it did not come.
 const (
 	laterPause  = 20 * time.Millisecond // the least time between two rounds
 	laterOthers = 50 * time.Millisecond
 	laterJitter = 3
+
+	// In polls: how far apart those are that ask for the next event while a change stream tells of new ones, and how
+	// far ahead they look, which is to the one after the next.
+	laterEvery   = 10
+	laterHorizon = laterEvery + 2
 
 	// After how long a client looks again that found an event due before the server did. The pause grows: one that
 	// somebody has changed by hand may never be stamped.
@@ -27,19 +33,42 @@ const (
 type later struct {
 	timer    *dueTimer
 	own      *atomic.Bool         // this client has published such events
+	stream   *atomic.Bool         // a change stream tells of new ones
+	fresh    *atomic.Bool         // a poll has asked since the stream began
+	asked    time.Time            // by the poll loop, which owns it
 	failures *backoff.Exponential // of the stamp loop alone, like early
 	early    *backoff.Exponential // rounds in which something due was not stamped
 }
 
 func newLater() later {
 	return later{
-		timer: newDueTimer(), own: new(atomic.Bool),
+		timer: newDueTimer(), own: new(atomic.Bool), stream: new(atomic.Bool), fresh: new(atomic.Bool),
 		failures: backoff.NewExponential(50*time.Millisecond, 5*time.Second), early: backoff.NewExponential(earlyPause, time.Minute),
 	}
 }
 
-// horizon is how far ahead a client has to know when events are due: up to the poll after the next.
-func (e *Engine) horizon() time.Duration { return 2*e.Poll + time.Second }
+// horizon is how far ahead a client has to know when events are due.
+func (e *Engine) horizon() time.Duration { return laterHorizon*e.Poll + time.Second }
+
+// askForLater is the share of a poll.
+func (e *Engine) askForLater(ctx context.Context) error {
+	told := e.later.stream.Load() && e.later.fresh.Load()
+	if told && clock.Since(e.later.asked) < laterEvery*e.Poll {
+		return nil
+	}
+	asked := clock.Now()
+	e.later.fresh.Store(true) // before the question: a stream that begins meanwhile has it put again
+	due, err := e.Store.NextDue(ctx, e.horizon())
+	if err != nil {
+		e.later.fresh.Store(false)
+		return err
+	}
+	e.later.asked = asked
+	if !due.IsZero() {
+		e.publishAt(due)
+	}
+	return nil
+}
 
 // publishAt has a look taken when events are due.
 func (e *Engine) publishAt(due time.Time) {

@@ -47,9 +47,9 @@ func (e *Engine) pollLoop(ctx context.Context) {
 	}
 }
 
-// poll costs up to four commands whatever the number of topics: subscriptions, new events of the topics that are led
-// here and events that wait to be stamped, the next event that is published for a later time, pending deliveries of
-// the topics that seem to have none.
+// poll costs three commands whatever the number of topics, sometimes four: subscriptions, new events of the topics
+// that are led here and events that wait to be stamped, pending deliveries of the topics that seem to have none, and
+// the next event that is published for a later time.
 func (e *Engine) poll(ctx context.Context) error {
 	topics := e.topics()
 	if len(topics) == 0 && !e.stamps.used() {
@@ -72,12 +72,8 @@ func (e *Engine) poll(ctx context.Context) error {
 	if news.Pending {
 		e.stamps.ask(0)
 	}
-	due, err := e.Store.NextDue(ctx, e.horizon())
-	if err != nil {
+	if err := e.askForLater(ctx); err != nil {
 		return err
-	}
-	if !due.IsZero() {
-		e.publishAt(due)
 	}
 	e.pool.LookAgain() // their own leader's new deliveries, claimed as they are stored, may keep them busy for long
 	return e.lookForDue(ctx)

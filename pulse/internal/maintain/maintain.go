@@ -222,16 +222,10 @@ func (m *Maintainer) repairOnce(ctx context.Context) (more bool, err error) {
 	return n == repairBatch, err
 }
 
-// cleanupOnce deletes a batch of each topic's successes among what is settled: later ones still tell the
-// leader what was delivered. With a history retention only
-// those go whose time is over; the TTL index deletes them too, but it may be missing or slow.
+// cleanupOnce deletes a batch of successes among what is settled: later ones still tell the leader what was delivered.
+// With a history retention only those go whose time is over; the TTL index deletes them too, but it may be missing or
+// slow.
 func (m *Maintainer) cleanupOnce(ctx context.Context) (more bool, err error) {
-	for topic, settled := range m.Settled() {
-		n, err := m.Store.DeleteSuccesses(ctx, m.Group, topic, settled, m.HistoryRetention > 0, cleanupBatch)
-		if err != nil {
-			return false, err
-		}
-		more = more || n == cleanupBatch
-	}
-	return more, nil
+	n, err := m.Store.DeleteSuccesses(ctx, m.Group, m.Settled(), m.HistoryRetention > 0, cleanupBatch)
+	return n == cleanupBatch, err
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -106,14 +108,23 @@ func (s *Store) Reap(ctx context.Context, e Expired, verdict delivery.Verdict, d
 	return res.ModifiedCount == 1, nil
 }
 
-// DeleteSuccesses deletes up to limit successful deliveries of a topic whose events lie before a
-// sequence, and returns how many. With keepUntilExpired only those whose retention has ended go.
-func (s *Store) DeleteSuccesses(ctx context.Context, group, topic string, before bson.Timestamp, keepUntilExpired bool, limit int) (int, error) {
+// DeleteSuccesses deletes up to limit successful deliveries whose events lie before their topic's sequence, and returns
+// how many: one command for up to 100 topics when there are none. With keepUntilExpired only those whose retention has
+// ended go.
+func (s *Store) DeleteSuccesses(ctx context.Context, group string, before map[string]bson.Timestamp, keepUntilExpired bool, limit int) (int, error) {
+	const chunk = 100
 	deleted := 0
-	for _, status := range successes {
-		n, err := s.deleteSuccesses(ctx, group, topic, status, before, keepUntilExpired, limit-deleted)
-		if deleted += n; err != nil || deleted == limit {
-			return deleted, err
+	for topics := range slices.Chunk(slices.Collect(maps.Keys(before)), chunk) {
+		branches := make(bson.A, len(topics))
+		for i, topic := range topics {
+			branches[i] = s.deletable(group, topic, before[topic], keepUntilExpired)
+		}
+		n, err := s.deleteSome(ctx, bson.D{{Key: "$or", Value: branches}}, limit-deleted, !keepUntilExpired)
+		if err != nil {
+			return deleted, fmt.Errorf("pulse: consumer group %s: delete old deliveries: %w", group, err)
+		}
+		if deleted += n; deleted == limit {
+			break
 		}
 	}
 	return deleted, nil
@@ -125,11 +136,12 @@ const keepWithoutTransactions = 10 * time.Minute
 // successes are the states of success of both formats.
 var successes = []string{delivery.StatusSuccess, delivery.StatusV1Success}
 
-func (s *Store) deleteSuccesses(ctx context.Context, group, topic, status string, before bson.Timestamp, keepUntilExpired bool, limit int) (int, error) {
+// deletable selects a topic's successes. It is whole, so that the server plans each branch of an $or for itself.
+func (s *Store) deletable(group, topic string, before bson.Timestamp, keepUntilExpired bool) bson.D {
 	filter := bson.D{
 		{Key: "consumerGroup", Value: group},
 		{Key: "topic", Value: topic},
-		{Key: "status", Value: status},
+		{Key: "status", Value: in(successes)},
 		{Key: "eventSequence", Value: bson.D{{Key: "$lt", Value: before}}},
 	}
 	if keepUntilExpired {
@@ -139,27 +151,31 @@ func (s *Store) deleteSuccesses(ctx context.Context, group, topic, status string
 		// A paused leader may insert late here, and only the delivery that stands keeps it from it.
 		filter = append(filter, bson.E{Key: "endedAt", Value: bson.D{{Key: "$lte", Value: s.Now().Add(-keepWithoutTransactions)}}})
 	}
-	deleted, err := s.deleteSome(ctx, filter, limit, status == delivery.StatusV1Success && !keepUntilExpired)
-	if err != nil {
-		return 0, fmt.Errorf("pulse: consumer group %s, topic %s: delete old deliveries: %w", group, topic, err)
-	}
-	return deleted, nil
+	return filter
 }
 
-// deleteSome deletes deliveries, with their attempts in the history where those have no retention of their own.
+// deleteSome deletes successes, with their attempts in the history where those have no retention of their own.
 func (s *Store) deleteSome(ctx context.Context, filter bson.D, limit int, attempts bool) (int, error) {
 	find, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := s.deliveries.Find(find, filter,
-		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
-	ids, err := readAll(find, cursor, err, func(raw bson.Raw) any { return parse(raw).any("_id") })
+		options.Find().SetLimit(int64(limit)).SetBatchSize(int32(limit)).SetProjection(bson.D{{Key: "status", Value: 1}}))
+	var v1 []any
+	ids, err := readAll(find, cursor, err, func(raw bson.Raw) any {
+		f := parse(raw)
+		id := f.any("_id")
+		if f.str("status") == delivery.StatusV1Success {
+			v1 = append(v1, id)
+		}
+		return id
+	})
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	if attempts { // first: those of a delivery that is gone nobody would find
+	if attempts && len(v1) > 0 { // first: those of a delivery that is gone nobody would find
 		ctx, cancel := s.deadline(ctx)
 		defer cancel()
-		if _, err := s.history.DeleteMany(ctx, bson.D{{Key: "deliveryId", Value: in(ids)}}); err != nil {
+		if _, err := s.history.DeleteMany(ctx, bson.D{{Key: "deliveryId", Value: in(v1)}}); err != nil {
 			return 0, err
 		}
 	}

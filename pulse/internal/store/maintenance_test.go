@@ -130,24 +130,24 @@ func TestDeleteSuccesses_4_3_BehindTheCursorAndExpired(t *testing.T) {
 		return names
 	}
 	// The server's own TTL may have been faster with what has expired: only what must stay is compared.
-	n, err := s.DeleteSuccesses(t.Context(), group, topic, cursor, true, 1000)
+	n, err := s.DeleteSuccesses(t.Context(), group, map[string]bson.Timestamp{topic: cursor, "another": {T: 1000}}, true, 1000)
 	is.NoErr(err)
 	is.True(n <= 1)
 	for _, name := range names() {
 		is.True(name != "behind, expired")
 	}
 	is.Equal(len(all(t, deliveries(db), bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{"behind, not expired", "behind, kept for ever"}}}}})), 2)
-	n, err = s.DeleteSuccesses(t.Context(), group, topic, cursor, false, 1)
+	n, err = s.DeleteSuccesses(t.Context(), group, map[string]bson.Timestamp{topic: cursor, "another": {T: 1000}}, false, 1)
 	is.NoErr(err)
 	is.Equal(n, 1) // bounded
-	n, err = s.DeleteSuccesses(t.Context(), group, topic, cursor, false, 1000)
+	n, err = s.DeleteSuccesses(t.Context(), group, map[string]bson.Timestamp{topic: cursor, "another": {T: 1000}}, false, 1000)
 	is.NoErr(err)
 	is.Equal(n, 1)
-	n, err = s.DeleteSuccesses(t.Context(), group, topic, cursor, false, 1000)
+	n, err = s.DeleteSuccesses(t.Context(), group, map[string]bson.Timestamp{topic: cursor, "another": {T: 1000}}, false, 1000)
 	is.NoErr(err)
 	is.Equal(n, 0)
 	for _, other := range [][2]string{{"other", topic}, {group, "other"}} {
-		n, err = s.DeleteSuccesses(t.Context(), other[0], other[1], bson.Timestamp{T: 1000}, false, 1000)
+		n, err = s.DeleteSuccesses(t.Context(), other[0], map[string]bson.Timestamp{other[1]: {T: 1000}}, false, 1000)
 		is.NoErr(err)
 		is.Equal(n, 0)
 	}
@@ -290,7 +290,7 @@ func TestDeleteSuccesses_4_4_WithoutRetentionTheAttemptsGoToo(t *testing.T) {
 		is.NoErr(err)
 		is.Equal(len(lost), 0)
 	}
-	n, err := s.DeleteSuccesses(t.Context(), group, topic, bson.Timestamp{T: 5000}, false, 100)
+	n, err := s.DeleteSuccesses(t.Context(), group, map[string]bson.Timestamp{topic: {T: 5000}}, false, 100)
 	is.NoErr(err)
 	is.Equal(n, 2)
 	is.Equal(len(all(t, deliveries(db), bson.D{})), 1)

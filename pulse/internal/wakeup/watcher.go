@@ -25,8 +25,9 @@ type Watcher struct {
 	Group string
 	// Notice is called for each change, one at a time.
 	Notice func(store.Notice)
-	// Reopened is called after each opening: what happened before it was not seen.
-	Reopened func()
+	// Reopened is called after each opening: what happened before it was not seen. Ended, which may be nil, is called at the end of
+	// what was opened.
+	Reopened, Ended func()
 	// Report is called with the first error after a working stream.
 	Report func(error)
 }
@@ -65,6 +66,9 @@ func (w *Watcher) follow(ctx context.Context) (worked bool, err error) {
 	// Closed by the goroutine that reads it: a Close beside a Next breaks the driver.
 	defer func() { _ = stream.Close(context.WithoutCancel(ctx)) }()
 	w.Reopened()
+	if w.Ended != nil {
+		defer w.Ended()
+	}
 	opened := clock.Now()
 	for {
 		notice, ok := stream.Next(ctx)
