@@ -335,7 +335,7 @@ func TestPublish_1_3_UniqueKey(t *testing.T) {
 	}
 }
 
-// What nobody can stamp, since somebody has changed it by hand, is looked at less and less often.
+// What nobody can stamp, since somebody has changed it by hand or the server refuses it, is looked at less and less often.
 func TestPublishLater_9_1_NothingSpinsForWhatCannotBeStamped(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
@@ -343,7 +343,7 @@ func TestPublishLater_9_1_NothingSpinsForWhatCannotBeStamped(t *testing.T) {
 	now := time.Now()
 	for _, doc := range []bson.D{
 		{{Key: "_id", Value: "postponed"}, {Key: "topic", Value: now}, {Key: "notBefore", Value: now.Add(time.Hour)}, {Key: "pendingTopic", Value: "order.created"}},
-		{{Key: "_id", Value: "without its time"}, {Key: "topic", Value: now}, {Key: "pendingTopic", Value: "order.created"}},
+		{{Key: "_id", Value: "refused"}, {Key: "topic", Value: now}, {Key: "notBefore", Value: now}, {Key: "createdAt", Value: now}, {Key: "pendingTopic", Value: "order.created"}, {Key: "$bad", Value: 1}},
 	} {
 		_, err := eventsOf(db).InsertOne(t.Context(), doc)
 		is.NoErr(err)

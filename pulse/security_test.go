@@ -255,7 +255,7 @@ func TestSecurity_9_2_OperatorsOfTheDocumentation(t *testing.T) {
 		is.NoErr(second(operator.Retry(t.Context(), d.ID, by)))
 		is.NoErr(second(operator.Cancel(t.Context(), d.ID, by)))
 		is.NoErr(second(operator.Pause(t.Context(), group, d.Topic, by)))
-		is.NoErr(second(operator.Resume(t.Context(), group, d.Topic)))
+		is.NoErr(second(operator.Resume(t.Context(), group, d.Topic, by)))
 	}
 }
 

@@ -80,12 +80,17 @@ type changeFlags struct {
 
 // consent is what a command needs that changes something.
 type consent struct {
-	Yes    bool   `help:"Do it without asking." short:"y"`
+	Yes    bool `help:"Do it without asking." short:"y"`
+	author `embed:""`
+}
+
+// author is who changes something.
+type author struct {
 	By     string `help:"Who does it, stored with what is changed. Default: your user at this host." placeholder:"NAME"`
 	Reason string `help:"Why, stored as well." placeholder:"TEXT"`
 }
 
-func (c consent) by() admin.By {
+func (c author) by() admin.By {
 	by := admin.By{Name: c.By, Reason: c.Reason}
 	if by.Name == "" {
 		by.Name = "pulse-cli"
@@ -145,7 +150,7 @@ func (c *changeFlags) run(status *int, ch change) error {
 				return printJSON(view.Changes{})
 			}
 			tell("no delivery matches: nothing was changed")
-			return nil
+			return tellWhere(ctx, a, c.Event)
 		}
 		agreed, err := decide(ctx, c.Yes, fmt.Sprintf("%s %s?", title(ch.verb), terminal.Plural(matched, "delivery")))
 		if err != nil {

@@ -38,6 +38,18 @@ Examples:
   pulse console --hide-payloads`
 }
 
+// Validate is called by the parser of the command line.
+func (c *consoleCommand) Validate() error {
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("--listen %s is no address: give HOST:PORT, as 127.0.0.1:8270, or 127.0.0.1:0 for a free port", c.Listen)
+	}
+	return c.Flags.Validate()
+}
+
 // Run serves the console until Ctrl-C.
 func (c *consoleCommand) Run() error {
 	return administer(c.Flags, func(ctx context.Context, s *session.Session, a *admin.Admin) error {

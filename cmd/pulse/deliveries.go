@@ -93,6 +93,9 @@ func (c *deliveriesList) Run() error {
 		if err := out.end("no delivery matches"); err != nil {
 			return err
 		}
+		if out.rows == 0 {
+			return tellWhere(ctx, a, c.Event)
+		}
 		tellMore(more, c.Limit, "deliveries")
 		return nil
 	})
@@ -152,8 +155,7 @@ func (c *deliveriesShow) Run(status *int) error {
 		var missing *admin.NotFoundError
 		if errors.As(err, &missing) {
 			*status = exitNo
-			tell("there is no delivery %s: it may have been deleted when its retention ended; pulse deliveries --event finds one by its event", c.ID)
-			return nil
+			return c.explain(ctx, a)
 		}
 		if err != nil {
 			return err
@@ -169,4 +171,25 @@ func (c *deliveriesShow) Run(status *int) error {
 		writeDelivery(d, c.NoPayload, time.Now())
 		return nil
 	})
+}
+
+// explain says why there is no such delivery: the ID may be that of an event.
+func (c *deliveriesShow) explain(ctx context.Context, a *admin.Admin) error {
+	of, err := a.Deliveries(ctx, admin.DeliveryQuery{EventID: c.ID})
+	if err != nil {
+		return err
+	}
+	if len(of.Deliveries) > 0 {
+		tell("%s is the ID of an event: pulse deliveries --event lists its deliveries", c.ID)
+		return nil
+	}
+	text, known, err := whereIs(ctx, a, c.ID, time.Now())
+	if err != nil {
+		return err
+	}
+	if !known {
+		text = fmt.Sprintf("there is no delivery %s: it may have been deleted when its retention ended; pulse deliveries --event finds one by its event", c.ID)
+	}
+	tell("%s", text)
+	return nil
 }

@@ -94,6 +94,7 @@ func writeEventDetail(e admin.Event, noPayload bool, now time.Time) {
 	}
 	fmt.Printf("\nEvent %s\n", terminal.Clean(e.ID))
 	terminal.Fields(os.Stdout, [2]string{"  published", terminal.Both(e.CreatedAt, now)}, [2]string{"  by", terminal.Clean(e.Publisher)},
+		[2]string{"  not before", terminal.Both(e.NotBefore, now)},
 		[2]string{"  kept until", terminal.Both(e.ExpiresAt, now)})
 	for _, key := range slices.Sorted(maps.Keys(e.Headers)) {
 		fmt.Printf("  header %s: %s\n", terminal.Clean(key), terminal.Clean(e.Headers[key]))

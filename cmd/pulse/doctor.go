@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,6 +27,14 @@ is, what it means, and what to do; --fix does so for those marked as fixable.
 
 Findings are problems, warnings or notes. The exit status is 3 while there are problems or warnings that are not mended.
 Running replicas mend much by themselves: look again after a few minutes.`
+}
+
+// Validate is called by the parser of the command line.
+func (c *doctorCommand) Validate() error {
+	if c.Yes && !c.Fix {
+		return errors.New("--yes is the answer to what --fix asks: give both, or none")
+	}
+	return c.Flags.Validate()
 }
 
 // Run examines.

@@ -88,6 +88,9 @@ func (c *historyCommand) Run() error {
 		if err := out.end("no attempt matches"); err != nil {
 			return err
 		}
+		if out.rows == 0 {
+			return tellWhere(ctx, a, c.Event)
+		}
 		tellMore(more, c.Limit, "attempts")
 		return nil
 	})

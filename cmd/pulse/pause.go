@@ -58,17 +58,19 @@ type resumeCommand struct {
 	session.Flags `embed:""`
 	Group         string `arg:"" help:"Consumer group."`
 	Topic         string `arg:"" help:"Topic."`
+	author        `embed:""`
 }
 
 // Help is the long text of `pulse resume --help`.
 func (resumeCommand) Help() string {
-	return `Running replicas notice within a poll (3 s by default), and go on with all that waits.`
+	return `Running replicas notice within a poll (3 s by default), and go on with all that waits. pulse subscriptions show tells who
+resumed, when and why, until the next pause.`
 }
 
 // Run resumes.
 func (c *resumeCommand) Run(status *int) error {
 	return administer(c.Flags, func(ctx context.Context, s *session.Session, a *admin.Admin) error {
-		changed, err := a.Resume(ctx, c.Group, c.Topic)
+		changed, err := a.Resume(ctx, c.Group, c.Topic, c.by())
 		return reportPause(status, c.Flags, c.Group, c.Topic, "resumed", changed, s.Meant(ctx, a, err, c.Group, c.Topic))
 	})
 }

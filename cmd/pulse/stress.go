@@ -16,11 +16,11 @@ import (
 )
 
 type stressCommand struct {
-	Scale    float64       `help:"Multiply the number of events of each scenario; 0.01 takes seconds." default:"1" placeholder:"F"`
-	Scenario []string      `help:"Play only these scenarios: backlog, rollout, retry, concurrent, mixed." placeholder:"NAME"`
+	Scale    float64       `help:"Multiply the number of events of each scenario; 0.01 takes seconds. Default: 1." placeholder:"F"`
+	Scenario []string      `help:"Play only these scenarios: backlog, rollout, retry, concurrent, mixed." placeholder:"NAME" enum:"backlog,rollout,retry,concurrent,mixed"`
 	Soak     time.Duration `help:"Instead, publish and handle for so long while random faults hit the processes." placeholder:"TIME"`
 	Seed     uint64        `help:"Seed of the faults of --soak, which replays their plan. Default: another one each time." placeholder:"N"`
-	Rate     float64       `help:"Events that --soak publishes in a second." default:"100"`
+	Rate     float64       `help:"Events that --soak publishes in a second. Default: 100." placeholder:"N"`
 	Logs     string        `help:"Write the logs of the processes of --soak into this directory." placeholder:"DIR" type:"existingdir"`
 	JSON     bool          `help:"Print the results as JSON."`
 }
@@ -45,15 +45,26 @@ Examples:
   pulse stress --soak 1m --seed 7`
 }
 
+// Validate is called by the parser of the command line.
+func (c *stressCommand) Validate() error {
+	switch {
+	case c.Scale < 0 || c.Rate < 0 || c.Soak < 0:
+		return errors.New("--scale, --rate and --soak must be more than 0")
+	case c.Soak > 0 && (c.Scale > 0 || len(c.Scenario) > 0):
+		return errors.New("--soak plays no scenario: leave out --scale and --scenario")
+	case c.Soak == 0 && (c.Seed > 0 || c.Rate > 0 || c.Logs != ""):
+		return errors.New("--seed, --rate and --logs belong to --soak")
+	}
+	return nil
+}
+
 // Run plays the scenarios; that promises were broken is a status, with the table, and no error of the run.
 func (c *stressCommand) Run(status *int) error {
-	switch {
-	case c.Scale <= 0 || c.Rate <= 0:
-		return errors.New("--scale and --rate must be more than 0")
-	case c.Soak < 0:
-		return errors.New("--soak must not be negative")
-	case c.Soak > 0:
+	if c.Soak > 0 {
 		return c.soak(status)
+	}
+	if c.Scale == 0 {
+		c.Scale = 1
 	}
 	return onTestbed(func(ctx context.Context, bed *testbed.Bed) error {
 		results, err := stress.Run(ctx, bed, c.Scale, c.Scenario, os.Stderr)
@@ -73,6 +84,9 @@ func (c *stressCommand) Run(status *int) error {
 func (c *stressCommand) soak(status *int) error {
 	if c.Seed == 0 {
 		c.Seed = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	if c.Rate == 0 {
+		c.Rate = 100
 	}
 	return onTestbed(func(ctx context.Context, bed *testbed.Bed) error {
 		fmt.Fprintf(os.Stderr, "pulse stress: %s with faults; --seed %d plans the same ones again\n", c.Soak, c.Seed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,7 +32,8 @@ func (subscriptionsList) Help() string {
   BEHIND   events behind the cursor: nobody has made deliveries of them yet
   WAITING, RETRYING, RUNNING   deliveries that are not finished
   FAILED   deliveries that ended with an error and are kept
-Numbers are counted up to 10,000; a + stands for more.`
+  SCHEDULED   events of the topic that were published for a later time, and when the next is due; shown when there are any
+Numbers are counted up to 10,000; a + stands for more. Of the scheduled events of all topics the next 10,000 are counted.`
 }
 
 // Run lists.
@@ -46,13 +48,31 @@ func (c *subscriptionsList) Run() error {
 				return err
 			}
 		}
+		scheduled, err := a.Scheduled(ctx)
+		if err != nil {
+			return err
+		}
+		some := slices.ContainsFunc(subs, func(sub admin.Subscription) bool {
+			n, _ := scheduled.Topic(sub.Topic)
+			return n != admin.Count{}
+		})
 		right := func(title string) terminal.Column { return terminal.Column{Title: title, Right: true} }
-		out := newList(c.Flags, terminal.Column{Title: "GROUP", Least: 8}, terminal.Column{Title: "TOPIC", Least: 10}, terminal.Column{Title: "MODE"},
-			terminal.Column{Title: "STATE"}, right("LAG"), right("BEHIND"), right("WAITING"), right("RETRYING"), right("RUNNING"), right("FAILED"))
+		columns := []terminal.Column{
+			{Title: "GROUP", Least: 8},
+			{Title: "TOPIC", Least: 10},
+			{Title: "MODE"},
+			{Title: "STATE"},
+			right("LAG"), right("BEHIND"), right("WAITING"), right("RETRYING"), right("RUNNING"), right("FAILED"),
+		}
+		if some {
+			columns = append(columns, terminal.Column{Title: "SCHEDULED"})
+		}
+		out, now := newList(c.Flags, columns...), time.Now()
 		for _, sub := range subs {
 			b := sub.Backlog
-			err := out.add(view.NewSubscription(sub), sub.Group, sub.Topic, mode(sub.Settings), subscriptionState(sub), lag(b),
-				count(b.Undiscovered), count(b.Pending), count(b.Retrying), count(b.Processing), count(b.Failed))
+			n, next := scheduled.Topic(sub.Topic)
+			err := out.add(view.NewSubscription(sub, n, next), sub.Group, sub.Topic, mode(sub.Settings), subscriptionState(sub), lag(b),
+				count(b.Undiscovered), count(b.Pending), count(b.Retrying), count(b.Processing), count(b.Failed), waits(n, terminal.Relative(next, now)))
 			if err != nil {
 				return err
 			}
@@ -67,6 +87,12 @@ type subscriptionsShow struct {
 	Topic         string `arg:"" help:"Topic."`
 }
 
+// Help is the long text of `pulse subscriptions show --help`.
+func (subscriptionsShow) Help() string {
+	return `Shows the settings that are stored, the same for all replicas. MaxConcurrency, MaxRetryDelay, RetryJitter, HandlerTimeout
+and RateLimit are those of each process, and no tool sees them: Client.Subscriptions lists them there.`
+}
+
 // Run shows.
 func (c *subscriptionsShow) Run() error {
 	return administer(c.Flags, func(ctx context.Context, s *session.Session, a *admin.Admin) error {
@@ -77,15 +103,32 @@ func (c *subscriptionsShow) Run() error {
 		if len(subs) == 0 {
 			return s.Known(ctx, a, c.Group, c.Topic)
 		}
-		if c.JSON {
-			return printJSON(view.NewSubscription(subs[0]))
+		scheduled, err := a.Scheduled(ctx)
+		if err != nil {
+			return err
 		}
-		writeSubscription(subs[0], time.Now())
+		n, next := scheduled.Topic(c.Topic)
+		if c.JSON {
+			return printJSON(view.NewSubscription(subs[0], n, next))
+		}
+		now := time.Now()
+		writeSubscription(subs[0], waits(n, terminal.Both(next, now)), now)
 		return nil
 	})
 }
 
-func writeSubscription(sub admin.Subscription, now time.Time) {
+// waits tells how many events wait for a later time, and when the next is due; empty for none.
+func waits(n admin.Count, next string) string {
+	switch {
+	case n == admin.Count{}:
+		return ""
+	case next == "":
+		return count(n)
+	}
+	return count(n) + ", next " + next
+}
+
+func writeSubscription(sub admin.Subscription, scheduled string, now time.Time) {
 	set, b := sub.Settings, sub.Backlog
 	cursor := "at the very beginning"
 	if !sub.Cursor.Time.IsZero() {
@@ -94,13 +137,15 @@ func writeSubscription(sub admin.Subscription, now time.Time) {
 			cursor += ", event " + terminal.Clean(sub.Cursor.EventID)
 		}
 	}
-	paused := ""
-	if p := sub.Paused; p != nil {
-		paused = byWhom(p.By) + ", " + terminal.Both(p.At, now)
+	done := func(p *admin.Pause) string {
+		if p == nil {
+			return ""
+		}
+		return byWhom(p.By) + ", " + terminal.Both(p.At, now)
 	}
 	terminal.Fields(os.Stdout,
 		[2]string{"group", terminal.Clean(sub.Group)}, [2]string{"topic", terminal.Clean(sub.Topic)}, [2]string{"state", subscriptionState(sub)},
-		[2]string{"paused", paused},
+		[2]string{"paused", done(sub.Paused)}, [2]string{"resumed", done(sub.Resumed)},
 		[2]string{"leader", held(sub.Leader, now)}, [2]string{"order held by", held(sub.OrderHolder, now)},
 		[2]string{"cursor", cursor},
 		[2]string{"created", terminal.Both(sub.CreatedAt, now)}, [2]string{"updated", terminal.Both(sub.UpdatedAt, now)})
@@ -114,7 +159,8 @@ func writeSubscription(sub admin.Subscription, now time.Time) {
 	terminal.Fields(os.Stdout,
 		[2]string{"  lag", lag(b)}, [2]string{"  oldest event", terminal.Both(b.OldestPending, now)},
 		[2]string{"  events behind the cursor", count(b.Undiscovered)}, [2]string{"  deliveries waiting", count(b.Pending)},
-		[2]string{"  retrying", count(b.Retrying)}, [2]string{"  running", count(b.Processing)}, [2]string{"  failed", count(b.Failed)})
+		[2]string{"  retrying", count(b.Retrying)}, [2]string{"  running", count(b.Processing)}, [2]string{"  failed", count(b.Failed)},
+		[2]string{"  scheduled for later", scheduled})
 }
 
 func mode(s admin.Settings) string {

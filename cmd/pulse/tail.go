@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orionjs/orion-go/cmd/pulse/internal/session"
 	"github.com/orionjs/orion-go/cmd/pulse/internal/terminal"
@@ -25,7 +26,8 @@ type tailCommand struct {
 
 // Help is the long text of `pulse tail --help`.
 func (tailCommand) Help() string {
-	return `Prints events in their order, one a line, until Ctrl-C. It takes part in no group and changes nothing.
+	return `Prints events in their order, one a line, until Ctrl-C. It takes part in no group and changes nothing. An event that was
+published for a later time comes when that has come, with "not before"; pulse deliveries --event tells of one that waits.
 
 Examples:
   pulse tail invoice.created
@@ -58,8 +60,8 @@ func (c *tailCommand) Run() error {
 		}
 		var err error
 		if c.NoFollow {
-			if err = a.Scan(ctx, c.Topic, c.Since.Time, each); err == nil && printed == 0 {
-				tell("no event of the topic %s is stored that has been published; those for later do not count", c.Topic)
+			if err = a.Scan(ctx, c.Topic, c.Since.Time, each); err == nil {
+				err = c.tellRest(ctx, a, printed)
 			}
 		} else {
 			var unknown *session.UnknownError
@@ -75,6 +77,21 @@ func (c *tailCommand) Run() error {
 	})
 }
 
+// tellRest says, at the end of a topic, what is not there: nothing was printed, or events wait for a later time.
+func (c *tailCommand) tellRest(ctx context.Context, a *admin.Admin, printed int) error {
+	scheduled, err := a.Scheduled(ctx)
+	if err != nil {
+		return err
+	}
+	if printed == 0 {
+		tell("no event of the topic %s is stored that has been published", c.Topic)
+	}
+	if n, next := scheduled.Topic(c.Topic); n.N > 0 {
+		tell("published for a later time: %s", waits(n, terminal.Both(next, time.Now())))
+	}
+	return nil
+}
+
 func (c *tailCommand) print(e admin.Event) error {
 	if c.NoPayload {
 		e.Data = noData
@@ -83,6 +100,9 @@ func (c *tailCommand) print(e admin.Event) error {
 		return lines().Encode(view.NewEvent(e))
 	}
 	parts := []string{terminal.Exact(e.CreatedAt), terminal.Clean(e.ID)}
+	if !e.NotBefore.IsZero() {
+		parts = append(parts, "not before "+terminal.Exact(e.NotBefore))
+	}
 	for _, key := range slices.Sorted(maps.Keys(e.Headers)) {
 		parts = append(parts, terminal.Clean(key+"="+e.Headers[key]))
 	}

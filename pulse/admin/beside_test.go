@@ -91,7 +91,7 @@ func TestOperators_9_2_BesideTheEngine(t *testing.T) {
 					return err
 				}
 				time.Sleep(150 * time.Millisecond)
-				if _, err = a.Resume(context.WithoutCancel(ctx), group, orders.Name()); err != nil {
+				if _, err = a.Resume(context.WithoutCancel(ctx), group, orders.Name(), operator); err != nil {
 					return err
 				}
 				time.Sleep(400 * time.Millisecond)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"slices"
 
 	"github.com/orionjs/orion-go/pulse/internal/store"
 )
@@ -26,40 +25,15 @@ var active = []State{Pending, Retrying, Processing}
 // Errors that change nothing: *NotFoundError, and *StateError for a delivery that has ended, or that was claimed, handed
 // back or ended since it was read.
 func (a *Admin) Cancel(ctx context.Context, id string, by By) (Change, error) {
-	if err := by.check(); err != nil {
-		return Change{}, err
-	}
-	ctx, cancel, err := a.begin(ctx)
-	if err != nil {
-		return Change{}, err
-	}
-	defer cancel()
-	r, err := a.record(ctx, id)
-	if err != nil {
-		return Change{}, err
-	}
-	return a.cancel(ctx, r, by)
-}
-
-func (a *Admin) cancel(ctx context.Context, r store.Record, by By) (Change, error) {
-	from := stateOf(r)
-	if !slices.Contains(active, from) {
-		return Change{}, &StateError{Delivery: r.ID, Is: from, Want: active}
-	}
-	retention, known, err := a.store.HistoryRetention(ctx, r.ConsumerGroup, r.Topic)
-	if err != nil {
-		return Change{}, err
-	}
-	if !known {
-		retention = a.config.HistoryRetention
-	}
-	cancelled, err := a.store.Cancel(ctx, r, store.By(by), retention)
-	a.store.Close(ctx)
-	if err != nil {
-		return Change{}, err
-	}
-	if !cancelled {
-		return Change{}, a.moved(ctx, r.ID, active)
-	}
-	return Change{Delivery: r.ID, Group: r.ConsumerGroup, Topic: r.Topic, From: from, To: Failed}, nil
+	return a.change(ctx, id, by, active, func(ctx context.Context, r store.Record, c *Change) (bool, error) {
+		retention, known, err := a.store.HistoryRetention(ctx, r.ConsumerGroup, r.Topic)
+		if err != nil {
+			return false, err
+		}
+		if !known {
+			retention = a.config.HistoryRetention
+		}
+		c.To = Failed
+		return a.store.Cancel(ctx, r, store.By(by), retention)
+	})
 }

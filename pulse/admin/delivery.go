@@ -47,8 +47,12 @@ type Event struct {
 	Data      bson.RawValue
 	Headers   map[string]string
 	Publisher string
-	// ExpiresAt is when it is deleted, zero for never.
-	CreatedAt, ExpiresAt time.Time
+	CreatedAt time.Time
+	// NotBefore is the later time that it was published for, zero for one that was published at once. ExpiresAt is when
+	// it is deleted, zero for never.
+	NotBefore, ExpiresAt time.Time
+	// Waiting tells that no group sees it yet: it waits for its NotBefore, or, a moment long, for its place in the order.
+	Waiting bool
 	// Gone tells that it is no longer stored: its ID is all that is left.
 	Gone bool
 }
@@ -109,7 +113,7 @@ func (a *Admin) events(ctx context.Context, ids []string) ([]Event, error) {
 func eventOf(e store.Event) Event {
 	return Event{
 		ID: e.ID, Topic: e.Topic, Data: e.Data, Headers: e.Headers, Publisher: e.Publisher,
-		CreatedAt: e.CreatedAt, ExpiresAt: e.ExpiresAt,
+		CreatedAt: e.CreatedAt, NotBefore: e.NotBefore, ExpiresAt: e.ExpiresAt, Waiting: e.Unstamped,
 	}
 }
 

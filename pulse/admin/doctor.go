@@ -76,6 +76,8 @@ const (
 	CheckHalfDone      Check = "half-done"
 	CheckSkippedEvents Check = "skipped-events"
 	CheckUnstamped     Check = "unstamped"
+	CheckScheduled     Check = "scheduled"
+	CheckRollout       Check = "rollout"
 	CheckDocumentSize  Check = "document-size"
 )
 
@@ -121,7 +123,7 @@ func (d *doctor) step(ctx context.Context, check func(context.Context) error) er
 }
 
 func (d *doctor) examine(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{d.clock, d.indexes, d.unstamped} {
+	for _, check := range []func(context.Context) error{d.clock, d.indexes, d.unstamped, d.scheduled} {
 		if err := d.step(ctx, check); err != nil {
 			return err
 		}
@@ -135,7 +137,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	}
 	sized := map[string]bool{}
 	for _, p := range patients {
-		checks := []func(context.Context, patient) error{d.leader, d.leases, d.retention, d.states, d.dueTimes, d.halfDone, d.skipped, d.largeDeliveries}
+		checks := []func(context.Context, patient) error{d.leader, d.leases, d.retention, d.states, d.dueTimes, d.halfDone, d.rollout, d.skipped, d.largeDeliveries}
 		if !sized[p.Topic] { // events belong to all groups
 			sized[p.Topic] = true
 			checks = append(checks, d.largeEvents)
@@ -246,6 +248,31 @@ func (d *doctor) indexes(ctx context.Context) error {
 	return nil
 }
 
+// scheduled looks for events that wait for a later time and were changed by hand, or refused by the server.
+func (d *doctor) scheduled(ctx context.Context) error {
+	never, err := d.store.Unstampable(ctx, DefaultCountLimit)
+	if err != nil {
+		return err
+	}
+	if never.N > 0 {
+		d.found(Finding{
+			Severity: Problem, Check: CheckScheduled, Where: "collection events",
+			Text:   fmt.Sprintf("Events that wait for a later time and will never be published: %s, %s. Their _id or pendingTopic is no string, or they have a sequence already.", countOf(never.Count), some(never.IDs)),
+			Remedy: "No client writes them so: somebody has changed them by hand. In mongosh, store pendingTopic as it should be, and remove sequence; or delete them.",
+		})
+	}
+	displaced, err := d.store.Displaced(ctx, DefaultCountLimit)
+	if err != nil || displaced.N == 0 {
+		return err
+	}
+	d.found(Finding{
+		Severity: Warning, Check: CheckScheduled, Where: "collection events",
+		Text:   fmt.Sprintf("Events that wait for another time than they are published for: %s, %s. Clients look at them at the date in their field topic, and not before notBefore.", countOf(displaced.Count), some(displaced.IDs)),
+		Remedy: "Either the server refuses to publish them, and clients try again (their log and OnError say why): mend the event, or the validator of the collection. Or somebody has changed them by hand: in mongosh, store one date in both fields.",
+	})
+	return nil
+}
+
 func (d *doctor) unstamped(ctx context.Context) error {
 	waiting, err := d.store.Unstamped(ctx, d.store.Now().Add(-patience), doctorLimit)
 	if err != nil || waiting.N == 0 {
@@ -260,7 +287,7 @@ func (d *doctor) unstamped(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				more = stamped.More && len(stamped.IDs) > 0
+				more = stamped.More
 			}
 		}
 		left, err := d.store.Unstamped(ctx, d.store.Now().Add(-patience), doctorLimit)

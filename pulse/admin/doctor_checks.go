@@ -26,7 +26,7 @@ func (d *doctor) leader(_ context.Context, p patient) error {
 		d.found(Finding{
 			Severity: severity, Check: CheckPause, Where: p.where(),
 			Text:   fmt.Sprintf("It has been paused since %s by %s%s. Undiscovered: %s, waiting: %s.", p.Paused.At.Format(time.RFC3339), p.Paused.Name, reason(p.Paused.Reason), countOf(p.backlog.Undiscovered), countOf(p.backlog.Pending)),
-			Remedy: fmt.Sprintf("Run pulse resume %s %s when its handlers may run again, before the events expire.", p.ConsumerGroup, p.Topic),
+			Remedy: fmt.Sprintf("Run %s when its handlers may run again, before the events expire.", command("pulse resume", p.ConsumerGroup, p.Topic)),
 		})
 	case !p.Leader.Until.After(d.store.Now()) && p.waiting():
 		last := "Nobody has ever led it"
@@ -226,7 +226,7 @@ func (d *doctor) skipped(ctx context.Context, p patient) error {
 	d.found(Finding{
 		Severity: Problem, Check: CheckSkippedEvents, Where: p.where(),
 		Text:   fmt.Sprintf("Events behind the cursor that have no delivery: %d of the newest %d, %s. The group has not got them and will not.", len(skipped), doctorLimit, some(skipped[:min(len(skipped), 5)])),
-		Remedy: "Publish their data again under new IDs (pulse publish TOPIC), or process them in a new consumer group from OffsetReset(Earliest). Find out why: a delivery was deleted by hand, or a foreign writer numbers its events in transactions that are longer than Config.LookBack.",
+		Remedy: "Publish their data again under new IDs (" + command("pulse publish", p.Topic) + "), or process them in a new consumer group from OffsetReset(Earliest). Find out why: a delivery was deleted by hand, or a foreign writer numbers its events in transactions that are longer than Config.LookBack.",
 	})
 	return nil
 }

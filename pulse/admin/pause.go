@@ -17,29 +17,28 @@ import (
 //
 // There is no such subscription: *NotFoundError.
 func (a *Admin) Pause(ctx context.Context, group, topic string, by By) (changed bool, err error) {
+	return a.setPause(ctx, group, topic, by, a.store.Pause)
+}
+
+// Resume ends the pause of a subscription (spec 9.2) and tells whether there was one; by whom and why takes the place of the
+// pause's. Running replicas notice within a PollInterval and go on at once with all that waits. There is no such
+// subscription: *NotFoundError.
+func (a *Admin) Resume(ctx context.Context, group, topic string, by By) (changed bool, err error) {
+	return a.setPause(ctx, group, topic, by, a.store.Resume)
+}
+
+func (a *Admin) setPause(ctx context.Context, group, topic string, by By,
+	set func(ctx context.Context, group, topic string, by store.By) (changed, found bool, err error),
+) (bool, error) {
 	if err := by.check(); err != nil {
 		return false, err
 	}
-	return a.setPause(ctx, group, topic, func(ctx context.Context) (bool, bool, error) {
-		return a.store.Pause(ctx, group, topic, store.By(by))
-	})
-}
-
-// Resume ends the pause of a subscription and tells whether there was one. Running replicas notice within a
-// PollInterval and go on at once with all that waits. There is no such subscription: *NotFoundError.
-func (a *Admin) Resume(ctx context.Context, group, topic string) (changed bool, err error) {
-	return a.setPause(ctx, group, topic, func(ctx context.Context) (bool, bool, error) {
-		return a.store.Resume(ctx, group, topic)
-	})
-}
-
-func (a *Admin) setPause(ctx context.Context, group, topic string, set func(context.Context) (changed, found bool, err error)) (bool, error) {
 	ctx, cancel, err := a.begin(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer cancel()
-	changed, found, err := set(ctx)
+	changed, found, err := set(ctx, group, topic, store.By(by))
 	if err == nil && !found {
 		err = missingSubscription(group, topic)
 	}

@@ -101,7 +101,7 @@ func TestPause_9_2_NothingRunsThenEverything(t *testing.T) {
 		awaitBacklog(t, a, "nothing is left", func(b admin.Backlog) bool { return b.Pending.N+b.Processing.N == 0 })
 		is.Equal(handled.Len(), len(ids))
 		is.True(theSubscription(t, a).Paused == nil)
-		changed, err = a.Resume(t.Context(), group, orders.Name())
+		changed, err = a.Resume(t.Context(), group, orders.Name(), admin.By{Name: "grace"})
 		is.NoErr(err)
 		is.True(!changed)
 	})
@@ -148,6 +148,76 @@ func TestPause_9_2_RunningHandlersFinishAndClaimsGoBack(t *testing.T) {
 	})
 }
 
+// A replica that starts after the pause does not begin, before its first poll either.
+func TestPause_9_2_WhoStartsLaterDoesNotBegin(t *testing.T) {
+	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
+		is := is.New(t)
+		leader := start(t, config(db)) // notices the pause, makes the deliveries, and goes on leading
+		nothing := func(call) error { return nil }
+		k.subscribe(t, leader, nothing)
+		a := open(t, db)
+		pauseIt(t, a)
+		publish(t, leader, k.events(4))
+		awaitBacklog(t, a, "deliveries wait", func(b admin.Backlog) bool { return b.Undiscovered.N == 0 && b.Pending.N > 0 })
+
+		// Its polls are an hour apart, and it may be asked for none: it knows of the pause by what it has read at its start.
+		cfg := config(db)
+		cfg.PollInterval = time.Hour
+		late := start(t, cfg)
+		var handled, others pulsetest.Recorder[string]
+		k.subscribe(t, late, func(in call) error {
+			handled.Add(in.events...)
+			return nil
+		})
+		// Its turn was before that of a topic that is not paused.
+		payments := pulse.NewTopic[order]("payment.made")
+		_, err := payments.Subscribe(t.Context(), late, func(_ context.Context, e *pulse.Event[order]) error {
+			others.Add(e.ID)
+			return nil
+		}, pulse.Unordered())
+		is.NoErr(err)
+		for range 5 {
+			_, err = payments.Publish(t.Context(), leader, order{})
+			is.NoErr(err)
+		}
+		others.Wait(t, 5)
+		is.Equal(handled.Len(), 0)
+	})
+}
+
+// Who resumed, and why, is stored in place of who paused, and the other way round.
+func TestPause_9_2_TheLastChangeIsStored(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	a := open(t, db)
+	version2.subscribe(t, start(t, config(db)), func(call) error { return nil })
+	sub := theSubscription(t, a)
+	is.True(sub.Paused == nil && sub.Resumed == nil)
+	pauseIt(t, a)
+	sub = theSubscription(t, a)
+	is.True(sub.Paused != nil && sub.Resumed == nil)
+	grace := admin.By{Name: "grace", Reason: "the warehouse is open"}
+	changed, err := a.Resume(t.Context(), group, orders.Name(), grace)
+	is.NoErr(err)
+	is.True(changed)
+	changed, err = a.Resume(t.Context(), group, orders.Name(), operator) // nothing to resume: the record stays
+	is.NoErr(err)
+	is.True(!changed)
+	sub = theSubscription(t, a)
+	is.True(sub.Paused == nil)
+	is.Equal(sub.Resumed.By, grace)
+	is.True(time.Since(sub.Resumed.At) < time.Hour)
+	pauseIt(t, a)
+	sub = theSubscription(t, a)
+	is.True(sub.Paused != nil && sub.Resumed == nil)
+
+	_, err = a.Resume(t.Context(), group, orders.Name(), admin.By{Reason: "x"})
+	var query *admin.QueryError
+	is.True(asError(err, &query))
+	is.True(theSubscription(t, a).Paused != nil)
+}
+
 // A pause is of one group and topic.
 func TestPause_9_2_OthersGoOn(t *testing.T) {
 	t.Parallel()
@@ -184,7 +254,7 @@ func TestPause_9_2_OthersGoOn(t *testing.T) {
 	_, err = a.Pause(t.Context(), group, "none", operator)
 	var missing *admin.NotFoundError
 	is.True(asError(err, &missing))
-	_, err = a.Resume(t.Context(), "none", orders.Name())
+	_, err = a.Resume(t.Context(), "none", orders.Name(), operator)
 	is.True(asError(err, &missing))
 	_, err = a.Pause(t.Context(), group, orders.Name(), admin.By{Reason: "x"})
 	var query *admin.QueryError

@@ -30,6 +30,29 @@ type Change struct {
 // Errors that change nothing: *NotFoundError; *StateError for a delivery that has not ended, or that ended anew since it
 // was read; *ExpiredError when none of its events is stored any more.
 func (a *Admin) Retry(ctx context.Context, id string, by By) (Change, error) {
+	return a.change(ctx, id, by, ended, func(ctx context.Context, r store.Record, c *Change) (bool, error) {
+		stored, err := a.store.AnyEvent(ctx, r.EventIDs)
+		if err != nil {
+			return false, err
+		}
+		if !stored {
+			return false, &ExpiredError{Delivery: r.ID, Events: len(r.EventIDs)}
+		}
+		attempt, granted, err := a.store.Grant(ctx, r, store.By(by))
+		c.Attempt, c.To = attempt, Retrying
+		if attempt == 1 {
+			c.To = Pending
+		}
+		return granted, err
+	})
+}
+
+// ended are the states of a delivery that has ended.
+var ended = []State{Succeeded, Failed}
+
+// change reads a delivery, which must be in one of the states, and changes it. Do completes the Change, and tells
+// whether the delivery was still as it was read.
+func (a *Admin) change(ctx context.Context, id string, by By, states []State, do func(context.Context, store.Record, *Change) (bool, error)) (Change, error) {
 	if err := by.check(); err != nil {
 		return Change{}, err
 	}
@@ -42,37 +65,19 @@ func (a *Admin) Retry(ctx context.Context, id string, by By) (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	return a.retry(ctx, r, by)
-}
-
-// ended are the states of a delivery that has ended.
-var ended = []State{Succeeded, Failed}
-
-func (a *Admin) retry(ctx context.Context, r store.Record, by By) (Change, error) {
-	from := stateOf(r)
-	if !slices.Contains(ended, from) {
-		return Change{}, &StateError{Delivery: r.ID, Is: from, Want: ended}
+	c := Change{Delivery: r.ID, Group: r.ConsumerGroup, Topic: r.Topic, From: stateOf(r)}
+	if !slices.Contains(states, c.From) {
+		return Change{}, &StateError{Delivery: r.ID, Is: c.From, Want: states}
 	}
-	stored, err := a.store.AnyEvent(ctx, r.EventIDs)
-	if err != nil {
-		return Change{}, err
-	}
-	if !stored {
-		return Change{}, &ExpiredError{Delivery: r.ID, Events: len(r.EventIDs)}
-	}
-	attempt, granted, err := a.store.Grant(ctx, r, store.By(by))
+	changed, err := do(ctx, r, &c)
 	a.store.Close(ctx)
+	if err == nil && !changed {
+		err = a.moved(ctx, r.ID, states)
+	}
 	if err != nil {
 		return Change{}, err
 	}
-	if !granted {
-		return Change{}, a.moved(ctx, r.ID, ended)
-	}
-	to := Retrying
-	if attempt == 1 {
-		to = Pending
-	}
-	return Change{Delivery: r.ID, Group: r.ConsumerGroup, Topic: r.Topic, From: from, To: to, Attempt: attempt}, nil
+	return c, nil
 }
 
 func (b By) check() error {

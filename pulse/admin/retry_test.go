@@ -47,7 +47,7 @@ func pauseIt(t *testing.T, a *admin.Admin) {
 
 func resumeIt(t *testing.T, a *admin.Admin) {
 	t.Helper()
-	changed, err := a.Resume(t.Context(), group, orders.Name())
+	changed, err := a.Resume(t.Context(), group, orders.Name(), operator)
 	is.New(t).NoErr(err)
 	is.New(t).True(changed)
 }

@@ -109,9 +109,7 @@ func (a *Admin) Rollout(ctx context.Context, group, topic string) (RolloutReport
 		Version1: countOf(work.V1), Version2Pending: countOf(work.V2Pending), Version2Processing: countOf(work.V2Processing),
 		HalfDone: countOf(work.HalfDone),
 	}
-	for _, c := range connected {
-		report.Clients = append(report.Clients, Client{AppName: c.AppName, Kind: kindOf(c.AppName), Connections: c.N, Hosts: c.Hosts})
-	}
+	report.Clients = clientsOf(connected)
 	report.Step2, report.RollbackStep3 = report.step2(), report.rollbackStep3()
 	return report, nil
 }
@@ -151,6 +149,14 @@ func kindOf(appName string) ClientKind {
 		}
 	}
 	return UnknownClient
+}
+
+func clientsOf(connected []store.Connected) []Client {
+	var clients []Client
+	for _, c := range connected {
+		clients = append(clients, Client{AppName: c.AppName, Kind: kindOf(c.AppName), Connections: c.N, Hosts: c.Hosts})
+	}
+	return clients
 }
 
 // connections counts those of a kind.

@@ -119,6 +119,43 @@ func TestRollout_4_13_TheWayBack(t *testing.T) {
 	is.True(report.Marker) // it stays
 }
 
+// A delivery that runs keeps older software out as one that waits does, in the verdict and in the count.
+func TestRollout_4_13_WhatRunsIsLeftToo(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	c := start(t, config(db))
+	running, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { // before the client is closed
+		select {
+		case <-release:
+		default:
+			close(release)
+		}
+	})
+	version2.subscribe(t, c, func(call) error {
+		close(running)
+		<-release
+		return nil
+	})
+	publish(t, c, 1)
+	<-running
+	version1.subscribe(t, start(t, config(db)), func(call) error { return nil }, pulse.ConfigVersion(1))
+	a := open(t, db)
+	report, err := a.Rollout(t.Context(), group, orders.Name())
+	is.NoErr(err)
+	is.Equal(report.Version2Pending.N, 0)
+	is.Equal(report.Version2Processing.N, 1)
+	is.Equal(report.Version1.N, 0)
+	is.Equal(report.RollbackStep3.Answer, admin.No)
+	is.True(strings.Contains(report.RollbackStep3.Reasons[0], "processing: 1"))
+	close(release)
+	awaitBacklog(t, a, "it is done", func(b admin.Backlog) bool { return b.Processing.N == 0 })
+	report, err = a.Rollout(t.Context(), group, orders.Name())
+	is.NoErr(err)
+	is.Equal(report.RollbackStep3.Answer, admin.Yes)
+}
+
 // A batch receiver is version 2, whatever else is stored, and an ordered subscription cannot take the step.
 func TestRollout_4_13_BatchesAndOrder(t *testing.T) {
 	t.Parallel()

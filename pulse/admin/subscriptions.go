@@ -32,8 +32,9 @@ type Subscription struct {
 	Leader Holder
 	// OrderHolder runs the deliveries of an ordered subscription.
 	OrderHolder Holder
-	// Paused is nil unless the subscription is paused.
-	Paused *Pause
+	// Paused is nil unless the subscription is paused; Resumed is the end of the last pause, nil while there is one, or
+	// when there never was.
+	Paused, Resumed *Pause
 	// Marker tells that version 2 deliveries exist, or existed (the field embeddedExecutionSeen).
 	Marker               bool
 	Backlog              Backlog
@@ -71,7 +72,7 @@ type Holder struct {
 	Held  bool
 }
 
-// Pause is by whom, why and when a subscription was paused.
+// Pause is by whom, why and when a subscription was paused, or resumed.
 type Pause struct {
 	By
 	At time.Time
@@ -152,7 +153,7 @@ func subscription(o store.Overview, now time.Time) Subscription {
 			RetryBackoffMultiplier: s.Multiplier, OffsetReset: s.OffsetReset, Delivery: s.Delivery,
 		},
 		Cursor: Cursor{Time: timeOf(o.Cursor.Sequence), EventID: o.Cursor.EventID},
-		Leader: holder(o.Leader, now), OrderHolder: holder(o.Order, now), Paused: pause(o.Paused),
+		Leader: holder(o.Leader, now), OrderHolder: holder(o.Order, now), Paused: pause(o.Paused), Resumed: pause(o.Resumed),
 		Marker: o.Marker, CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt,
 	}
 }

@@ -23,7 +23,7 @@ func (c *Console) act(ctx context.Context, values url.Values, by admin.By) (url.
 	case pause:
 		_, err = c.admin.Pause(ctx, group, topic, by)
 	case resume:
-		_, err = c.admin.Resume(ctx, group, topic)
+		_, err = c.admin.Resume(ctx, group, topic, by)
 	case retryMatching, cancelMatching:
 		q, err := bulkQuery(values)
 		if err != nil {

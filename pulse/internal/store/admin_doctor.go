@@ -56,6 +56,11 @@ func (s *Store) sample(ctx context.Context, coll *mongo.Collection, filter bson.
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := coll.Find(ctx, filter, options.Find().SetLimit(int64(limit+1)).SetProjection(bson.D{{Key: "_id", Value: 1}}))
+	return readSample(ctx, cursor, err, limit)
+}
+
+// readSample reads the documents of a cursor, of which there is one more than the limit when there may be others.
+func readSample(ctx context.Context, cursor *mongo.Cursor, err error, limit int) (Sample, error) {
 	ids, err := readAll(ctx, cursor, err, func(raw bson.Raw) string { return fmt.Sprint(parse(raw).any("_id")) })
 	found := Sample{IDs: ids[:min(len(ids), sampleIDs)]}
 	found.add(min(len(ids), limit), len(ids) > limit)

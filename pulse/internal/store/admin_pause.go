@@ -10,15 +10,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 )
 
-// Pause is by whom, why and when a subscription was paused.
+// Pause is by whom, why and when a subscription was paused, or resumed.
 type Pause struct {
 	By
 	At time.Time
 }
 
-// readPause reads the field paused of a subscription. A document there pauses it, whatever is in it.
-func readPause(f fields) *Pause {
-	doc, ok := f["paused"].DocumentOK()
+// readPause reads the field paused, or resumed, of a subscription. A document in paused pauses it, whatever is in it.
+func readPause(f fields, field string) *Pause {
+	doc, ok := f[field].DocumentOK()
 	if !ok {
 		return nil
 	}
@@ -30,13 +30,21 @@ func readPause(f fields) *Pause {
 // it first is kept. Found is false when there is no subscription.
 func (s *Store) Pause(ctx context.Context, group, topic string, by By) (changed, found bool, err error) {
 	return s.setPause(ctx, group, topic, bson.E{Key: "paused", Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$type", Value: "object"}}}}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "paused", Value: by.document(s.Now())}}}})
+		s.pauseUpdate("paused", "resumed", by))
+}
+
+// pauseUpdate records the last change alone: by whom the subscription was paused, or else resumed.
+func (s *Store) pauseUpdate(now, before string, by By) bson.D {
+	return bson.D{
+		{Key: "$set", Value: bson.D{{Key: now, Value: by.document(s.Now())}}},
+		{Key: "$unset", Value: bson.D{{Key: before, Value: ""}}},
+	}
 }
 
 // Resume ends the pause of a subscription, and tells whether there was one.
-func (s *Store) Resume(ctx context.Context, group, topic string) (changed, found bool, err error) {
+func (s *Store) Resume(ctx context.Context, group, topic string, by By) (changed, found bool, err error) {
 	return s.setPause(ctx, group, topic, bson.E{Key: "paused", Value: bson.D{{Key: "$type", Value: "object"}}},
-		bson.D{{Key: "$unset", Value: bson.D{{Key: "paused", Value: ""}}}})
+		s.pauseUpdate("resumed", "paused", by))
 }
 
 func (s *Store) setPause(ctx context.Context, group, topic string, from bson.E, update bson.D) (changed, found bool, err error) {

@@ -20,6 +20,8 @@ type Overview struct {
 	Subscription
 	// Leader holds, or held, the discovery lease, Order the ordered one.
 	Leader, Order Holder
+	// Resumed is the end of the last pause; nil while there is one, or when there never was.
+	Resumed *Pause
 	// Marker is embeddedExecutionSeen: version 2 deliveries exist, or existed (spec 4.11).
 	Marker               bool
 	CreatedAt, UpdatedAt time.Time
@@ -58,6 +60,7 @@ func readOverview(raw bson.Raw) Overview {
 		Leader:       Holder{f.str("discoveryLockOwner"), f.time("discoveryLockedUntil")},
 		Order:        Holder{f.str("orderedLockOwner"), f.time("orderedLockedUntil")},
 		CreatedAt:    f.time("createdAt"), UpdatedAt: f.time("updatedAt"),
+		Resumed: readPause(f, "resumed"),
 	}
 	o.Marker, _ = f.bool("embeddedExecutionSeen")
 	return o

@@ -24,6 +24,8 @@ type Event struct {
 	NotBefore time.Time
 	// ExpiresAt is zero when retention was off.
 	ExpiresAt time.Time
+	// Unstamped tells that the event has no place in the order yet: nobody reads it by its topic.
+	Unstamped bool
 }
 
 // ReadEvent reads an event's document, whose bytes it copies.
@@ -34,7 +36,7 @@ func ReadEvent(raw bson.Raw) Event {
 		Publisher: f.str("publisher"), CreatedAt: f.time("createdAt"), NotBefore: f.time("notBefore"), ExpiresAt: f.time("expiresAt"),
 	}
 	if e.Topic == "" {
-		e.Topic = f.str("pendingTopic") // not stamped yet
+		e.Topic, e.Unstamped = f.str("pendingTopic"), true
 	}
 	return e
 }

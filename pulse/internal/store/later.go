@@ -18,26 +18,35 @@ import (
 // events of transactions, whose topic is absent, and those that are not due yet. However many wait, nobody reads them
 // before their time.
 
+//
+// The date in topic decides when an event is stamped. It may be another one than notBefore: an event that the server
+// has refused to stamp is put off by it, and people change documents by hand. None is stamped before its notBefore.
+
 // waiting selects events that are published for a time up to until.
 func waiting(until time.Time) bson.D {
 	text := bson.D{{Key: "$type", Value: "string"}}
-	return bson.D{{Key: "topic", Value: bson.D{{Key: "$lte", Value: until}}}, {Key: "_id", Value: text}, {Key: "pendingTopic", Value: text}}
+	return bson.D{
+		{Key: "topic", Value: bson.D{{Key: "$lte", Value: until}}}, {Key: "sequence", Value: nil}, {Key: "_id", Value: text}, {Key: "pendingTopic", Value: text},
+	}
 }
 
 // byDue is the order of waiting in its index.
 var byDue = bson.D{{Key: "topic", Value: 1}}
 
-// unpublished selects those of the events that wait for their time. Like unstamped it leaves topic out.
-func unpublished(id any) bson.D {
-	return append(unstamped(id),
-		bson.E{Key: "notBefore", Value: bson.D{{Key: "$type", Value: "date"}}},
-		bson.E{Key: "pendingTopic", Value: bson.D{{Key: "$type", Value: "string"}}})
-}
-
 // isDue keeps the events that are due by the server's clock: our idea of it may be a little ahead. It is a stage of
 // its own, since beside an expression not every server uses an index.
 func isDue() bson.D {
-	return bson.D{{Key: "$match", Value: bson.D{{Key: "$expr", Value: bson.D{{Key: "$lte", Value: bson.A{"$notBefore", "$$NOW"}}}}}}}
+	isDate := func(field string) bson.D {
+		return bson.D{{Key: "$eq", Value: bson.A{bson.D{{Key: "$type", Value: field}}, "date"}}}
+	}
+	past := func(field string) bson.D { return bson.D{{Key: "$lte", Value: bson.A{field, "$$NOW"}}} }
+	return bson.D{{Key: "$match", Value: bson.D{
+		{Key: "pendingTopic", Value: bson.D{{Key: "$type", Value: "string"}}},
+		{Key: "$expr", Value: bson.D{{Key: "$and", Value: bson.A{
+			isDate("$topic"), past("$topic"),
+			bson.D{{Key: "$or", Value: bson.A{bson.D{{Key: "$not", Value: bson.A{isDate("$notBefore")}}}, past("$notBefore")}}},
+		}}}},
+	}}}
 }
 
 // NextDue tells when the next event is due that is published for a later time; zero when none is within the horizon.
@@ -55,50 +64,101 @@ func (s *Store) NextDue(ctx context.Context, horizon time.Duration) (time.Time, 
 // StampDue is Stamp for events whose time has come. Next is when the next one is due, if that is within the horizon.
 func (s *Store) StampDue(ctx context.Context, horizon time.Duration) (Stamped, error) {
 	now := s.Now()
-	keys, next, err := s.dueKeys(ctx, now, now.Add(horizon))
-	stamped := Stamped{More: len(keys) == stampEvents, Next: next}
-	n := len(keys)
-	var changed int
+	page, err := s.dueKeys(ctx, now, now.Add(horizon))
+	stamped := Stamped{Next: page.next}
+	var done stampCount
 	if err == nil {
-		changed, err = s.stampAll(ctx, keys, guard{unpublished, isDue()}, &stamped)
+		done, err = s.stampAll(ctx, page.keys, isDue(), &stamped)
+	}
+	var moved int
+	if err == nil {
+		moved, err = s.moveToNotBefore(ctx, page.misplaced)
 	}
 	if err != nil {
 		return stamped, fmt.Errorf("pulse: publish the events whose time has come: %w", err)
 	}
-	stamped.Early = changed+len(stamped.Refused) < n
-	if stamped.More && changed > 0 {
+	stamped.Early = done.changed+len(stamped.Refused) < len(page.keys)
+	stamped.More = page.full && done.changed+done.putOff+moved > 0
+	if stamped.More {
 		stamped.Next = now
 	}
 	return stamped, nil
 }
 
-// dueKeys returns the events that are due, in the order of their times and then of their publication, and when the
-// next one is due, if that is not after until.
-func (s *Store) dueKeys(ctx context.Context, now, until time.Time) (keys []pendingKey, next time.Time, err error) {
+// duePage is what a look for due events has found.
+type duePage struct {
+	// keys are those to be stamped, in the order of their times and then of their publication.
+	keys []pendingKey
+	// misplaced are due by their topic, and not by their notBefore, which somebody has changed.
+	misplaced []string
+	// next is when the next one is due; zero when that is after the end of the look.
+	next time.Time
+	// full tells that there may be others.
+	full bool
+}
+
+// dueKeys looks for events that are due now, and for the next one that is due up to until.
+func (s *Store) dueKeys(ctx context.Context, now, until time.Time) (page duePage, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	cursor, err := s.events.Aggregate(ctx, mongo.Pipeline{
 		{{Key: "$match", Value: waiting(until)}},
 		{{Key: "$sort", Value: byDue}},
-		{{Key: "$limit", Value: stampEvents}},
+		{{Key: "$limit", Value: s.stampPage}},
 		{{Key: "$project", Value: bson.D{
-			{Key: "topic", Value: 1}, {Key: "pendingOrder", Value: 1}, {Key: "createdAt", Value: 1}, {Key: "size", Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}},
+			{Key: "topic", Value: 1},
+			{Key: "notBefore", Value: 1},
+			{Key: "pendingOrder", Value: 1},
+			{Key: "createdAt", Value: 1},
+			{Key: "size", Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}},
 		}}},
 	})
 	if err != nil {
-		return nil, time.Time{}, err
+		return duePage{}, err
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
-	for next.IsZero() && cursor.Next(ctx) {
-		key := readPendingKey(cursor.Current)
-		if key.due = parse(cursor.Current).time("topic"); key.due.After(now) {
-			next = key.due
-			break // what lies behind is of no interest yet
+	for page.next.IsZero() && cursor.Next(ctx) {
+		f, key := parse(cursor.Current), readPendingKey(cursor.Current)
+		switch key.due = f.time("topic"); {
+		case key.due.After(now):
+			page.next = key.due // what lies behind is of no interest yet
+		case f.time("notBefore").After(now):
+			page.misplaced = append(page.misplaced, key.id)
+		default:
+			page.keys = append(page.keys, key)
 		}
-		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, pendingKey.compare)
-	return keys, next, cursor.Err()
+	page.full = len(page.keys)+len(page.misplaced) == s.stampPage
+	slices.SortFunc(page.keys, pendingKey.compare)
+	return page, cursor.Err()
+}
+
+// moveToNotBefore puts events to the place of their notBefore, where they hide no others.
+func (s *Store) moveToNotBefore(ctx context.Context, ids []string) (moved int, err error) {
+	for some := range slices.Chunk(ids, 1000) {
+		n, err := s.updateEvents(ctx, unpublished(in(some)), mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "topic", Value: "$notBefore"}}}}})
+		if moved += n; err != nil {
+			return moved, err
+		}
+	}
+	return moved, nil
+}
+
+func (s *Store) updateEvents(ctx context.Context, filter bson.D, update any) (int, error) {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	res, err := s.events.UpdateMany(ctx, filter, update)
+	if err != nil {
+		return 0, err
+	}
+	return int(res.ModifiedCount), nil
+}
+
+// unpublished selects those of the events that wait for their time. Like unstamped it leaves topic out.
+func unpublished(id any) bson.D {
+	return append(unstamped(id),
+		bson.E{Key: "notBefore", Value: bson.D{{Key: "$type", Value: "date"}}},
+		bson.E{Key: "pendingTopic", Value: bson.D{{Key: "$type", Value: "string"}}})
 }
 
 // Unpublish deletes an event that waits for its time, in the session that ctx carries, and tells whether it did.

@@ -145,3 +145,50 @@ func TestStampDue_9_1_OneOfManyWins(t *testing.T) {
 	is.NoErr(err)
 	is.True(!again) // stamped or deleted
 }
+
+// What cannot be stamped when it is due, since somebody has changed it by hand or the server refuses it, does not hide
+// what can, also when there is as much of it as a round looks at.
+func TestStampDue_9_1_6_3_NothingHidesTheOthers(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	s, db, _ := newStore(t)
+	store.SetStampPage(s, 6)
+	due := s.Now().Add(-time.Hour)
+	later := s.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+	insert := func(id string, more ...bson.E) {
+		doc := append(bson.D{{Key: "_id", Value: id}, {Key: "topic", Value: due}, {Key: "createdAt", Value: due}}, more...)
+		_, err := events(db).InsertOne(t.Context(), doc)
+		is.NoErr(err)
+	}
+	pendingTopic := bson.E{Key: "pendingTopic", Value: "t"}
+	for i := range 6 {
+		insert(fmt.Sprint("postponed ", i), pendingTopic, bson.E{Key: "notBefore", Value: later})
+		insert(fmt.Sprint("refused ", i), pendingTopic, bson.E{Key: "notBefore", Value: due}, bson.E{Key: "$bad", Value: 1})
+		insert(fmt.Sprint("for nobody ", i), bson.E{Key: "notBefore", Value: due})
+		insert(fmt.Sprint("numbered ", i), pendingTopic, bson.E{Key: "notBefore", Value: due}, bson.E{Key: "sequence", Value: bson.Timestamp{T: 1, I: 1}})
+		insert(fmt.Sprint("without its time ", i), pendingTopic, bson.E{Key: "notBefore", Value: "soon"})
+	}
+	insertWaiting(t, s, "good", due.Add(time.Minute))
+
+	var got []string
+	refused := 0
+	for more := true; more; {
+		stamped, err := s.StampDue(t.Context(), time.Minute)
+		is.NoErr(err)
+		got, refused, more = append(got, stamped.IDs...), refused+len(stamped.Refused), stamped.More
+	}
+	is.True(slices.Contains(got, "good"))
+	is.Equal(refused, 6)
+	stored, err := s.Events(t.Context(), []string{"good", "without its time 0", "without its time 5"})
+	is.NoErr(err)
+	for _, e := range stored {
+		is.Equal(byID(t, events(db), e.ID).Lookup("topic").StringValue(), "t") // the date in its topic is its time
+	}
+	for i := range 6 {
+		is.Equal(byID(t, events(db), fmt.Sprint("postponed ", i)).Lookup("topic").Time().UTC(), later)
+		is.True(byID(t, events(db), fmt.Sprint("refused ", i)).Lookup("topic").Time().After(later.Add(-time.Minute)))
+	}
+	first, err := s.NextDue(t.Context(), 0)
+	is.NoErr(err)
+	is.True(first.IsZero()) // and no poll asks for another look
+}

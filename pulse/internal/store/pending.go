@@ -28,6 +28,12 @@ const (
 	stampBytes  = 16 << 20
 )
 
+// An event that the server refuses to stamp is put off for as long as it has been overdue already, within these.
+const (
+	putOffLeast = time.Second
+	putOffMost  = time.Hour
+)
+
 // PendingDocument encodes the event to be stored in a transaction, or, with NotBefore, for a later time, from which
 // the stamp makes the document that Document would have made. Its pendingOrder keeps the order of one publisher's
 // events, and roughly that of several.
@@ -82,9 +88,9 @@ func unstamped(id any) bson.D {
 type Stamped struct {
 	// IDs and Topics are of events that are stamped now, by this client or by another one in this moment.
 	IDs, Topics []string
-	// Refused tells of events that the server refuses to stamp. Each round meets them again.
+	// Refused tells of events that the server refuses to stamp. They are put off.
 	Refused []error
-	// More tells that there may be others.
+	// More tells that there may be others, and that another round would come to them.
 	More bool
 	// Early tells that some events that seemed due were not stamped: by another client in this moment, or they are not
 	// due yet by the server's clock.
@@ -93,40 +99,42 @@ type Stamped struct {
 	Next time.Time
 }
 
-// guard selects events that still may be stamped, and by a further stage those that are to be stamped now.
-type guard struct {
-	unstamped func(id any) bson.D
-	now       bson.D // nil: all of them
-}
-
 // Stamp gives committed events of transactions their topic and sequence. All clients go through them in one
 // order, so that none overtakes another of its publisher. Uncommitted ones are not seen, and wait for nobody.
 func (s *Store) Stamp(ctx context.Context) (Stamped, error) {
 	keys, err := s.pendingKeys(ctx)
-	stamped := Stamped{More: len(keys) == stampEvents}
+	var stamped Stamped
+	var done stampCount
 	if err == nil {
-		_, err = s.stampAll(ctx, keys, guard{unstamped: unstamped}, &stamped)
+		done, err = s.stampAll(ctx, keys, nil, &stamped)
 	}
 	if err != nil {
 		err = fmt.Errorf("pulse: give events of transactions their place in the order: %w", err)
 	}
+	// Those that are refused and cannot be put off either are met again: they alone are no reason to go on.
+	stamped.More = len(keys) == s.stampPage && len(stamped.Refused)-done.putOff < len(keys)
 	return stamped, err
 }
 
-// stampAll stamps events in their order, in portions, and returns how many this client has stamped.
-func (s *Store) stampAll(ctx context.Context, keys []pendingKey, g guard, stamped *Stamped) (changed int, err error) {
+// stampCount is what one client has done: events that it has stamped, and refused ones that it has put off.
+type stampCount struct{ changed, putOff int }
+
+// stampAll stamps events in their order, in portions. Of each it reads the document, by unstamped and a further stage
+// if there is one.
+func (s *Store) stampAll(ctx context.Context, keys []pendingKey, now bson.D, stamped *Stamped) (done stampCount, err error) {
 	for len(keys) > 0 && err == nil {
 		n, size := 0, 0
 		for n < min(stampChunk, len(keys)) && (n == 0 || size+keys[n].size <= stampBytes) {
 			size += keys[n].size
 			n++
 		}
-		var some int
-		some, err = s.stamp(ctx, keys[:n], g, stamped)
-		changed += some
+		var some stampCount
+		some, err = s.stamp(ctx, keys[:n], now, stamped)
+		done.changed += some.changed
+		done.putOff += some.putOff
 		keys = keys[n:]
 	}
-	return changed, err
+	return done, err
 }
 
 type pendingKey struct {
@@ -162,7 +170,7 @@ func (s *Store) pendingKeys(ctx context.Context) ([]pendingKey, error) {
 			{Key: "pendingOrder", Value: 1}, {Key: "createdAt", Value: 1}, {Key: "size", Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}},
 		}}},
 		{{Key: "$sort", Value: bson.D{{Key: "pendingOrder", Value: 1}, {Key: "_id", Value: 1}}}},
-		{{Key: "$limit", Value: stampEvents}},
+		{{Key: "$limit", Value: s.stampPage}},
 	})
 	keys, err := readAll(ctx, cursor, err, readPendingKey)
 	slices.SortFunc(keys, pendingKey.compare)
@@ -170,21 +178,21 @@ func (s *Store) pendingKeys(ctx context.Context) ([]pendingKey, error) {
 }
 
 // stamp stamps one portion.
-func (s *Store) stamp(ctx context.Context, keys []pendingKey, g guard, stamped *Stamped) (changed int, err error) {
+func (s *Store) stamp(ctx context.Context, keys []pendingKey, now bson.D, stamped *Stamped) (done stampCount, err error) {
 	ctx, cancel := s.deadline(ctx)
 	defer cancel()
 	ids, place := make([]string, len(keys)), make(map[string]int, len(keys))
 	for i, key := range keys {
 		ids[i], place[key.id] = key.id, i
 	}
-	pipeline := mongo.Pipeline{{{Key: "$match", Value: g.unstamped(in(ids))}}}
-	if g.now != nil {
-		pipeline = append(pipeline, g.now)
+	pipeline := mongo.Pipeline{{{Key: "$match", Value: unstamped(in(ids))}}}
+	if now != nil {
+		pipeline = append(pipeline, now)
 	}
 	cursor, err := s.events.Aggregate(ctx, pipeline)
 	docs, err := readAll(ctx, cursor, err, func(raw bson.Raw) bson.Raw { return slices.Clone(raw) })
 	if err != nil || len(docs) == 0 {
-		return 0, err
+		return done, err
 	}
 	slices.SortFunc(docs, func(a, b bson.Raw) int {
 		return cmp.Compare(place[a.Lookup("_id").StringValue()], place[b.Lookup("_id").StringValue()])
@@ -193,31 +201,71 @@ func (s *Store) stamp(ctx context.Context, keys []pendingKey, g guard, stamped *
 	for _, raw := range docs {
 		doc, err := stampedDocument(raw)
 		if err != nil {
-			return 0, err
+			return done, err
 		}
 		models = append(models, mongo.NewReplaceOneModel().
-			SetFilter(g.unstamped(raw.Lookup("_id"))).
+			SetFilter(unstamped(raw.Lookup("_id"))).
 			SetReplacement(doc))
 		stamped.IDs = append(stamped.IDs, raw.Lookup("_id").StringValue())
 		if topic, ok := raw.Lookup("pendingTopic").StringValueOK(); ok && !slices.Contains(stamped.Topics, topic) {
 			stamped.Topics = append(stamped.Topics, topic)
 		}
 	}
+	var refused []bson.Raw
 	for len(models) > 0 {
 		res, err := s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(true))
 		if res != nil {
-			changed += int(res.ModifiedCount)
+			done.changed += int(res.ModifiedCount)
 		}
-		var refused mongo.BulkWriteException
-		if !errors.As(err, &refused) || len(refused.WriteErrors) == 0 || refused.WriteConcernError != nil {
-			return changed, err
+		var problem mongo.BulkWriteException
+		if errors.As(err, &problem) && len(problem.WriteErrors) > 0 && problem.WriteConcernError == nil {
+			// A document that no client writes, and no replacement can be made of: the others go on behind it.
+			at := problem.WriteErrors[0].Index
+			refused = append(refused, docs[at])
+			stamped.Refused = append(stamped.Refused, fmt.Errorf("pulse: the event %v is passed over and tried again later, for the server refuses to give it its place in the order: %w", docs[at].Lookup("_id"), err))
+			models, docs = models[at+1:], docs[at+1:]
+			continue
 		}
-		// A document that no client writes, and no replacement can be made of: the others go on behind it.
-		at := refused.WriteErrors[0].Index
-		stamped.Refused = append(stamped.Refused, fmt.Errorf("pulse: the event %v of a transaction is passed over, for it cannot get its place in the order: %w", docs[at].Lookup("_id"), err))
-		models, docs = models[at+1:], docs[at+1:]
+		if err != nil {
+			return done, err
+		}
+		break
 	}
-	return changed, nil
+	done.putOff, err = s.putOff(ctx, refused)
+	return done, err
+}
+
+// putOff moves events that were refused to a later time, as if they had been published for it, so that however many
+// there are they hide no others. One that was overdue for long is put off for long: nothing has to be counted.
+func (s *Store) putOff(ctx context.Context, docs []bson.Raw) (int, error) {
+	if len(docs) == 0 {
+		return 0, nil
+	}
+	now := s.Now()
+	models := make([]mongo.WriteModel, len(docs))
+	for i, raw := range docs {
+		f := parse(raw)
+		overdue := now.Sub(latest(f.time("createdAt"), f.time("notBefore")))
+		models[i] = mongo.NewUpdateOneModel().SetFilter(unstamped(raw.Lookup("_id"))).SetUpdate(bson.D{
+			{Key: "$set", Value: bson.D{{Key: "topic", Value: now.Add(min(max(overdue, putOffLeast), putOffMost))}}},
+		})
+	}
+	res, err := s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	var problem mongo.BulkWriteException
+	if errors.As(err, &problem) && problem.WriteConcernError == nil {
+		err = nil // refused like the stamp, as by a validator: they stay where they are
+	}
+	if res == nil {
+		return 0, err
+	}
+	return int(res.MatchedCount), err
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // stampedDocument is the document of a waiting event as a plain publish would have made it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/matryer/is"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -118,22 +119,39 @@ func TestStamp_3_5_LargeEvents(t *testing.T) {
 	is.Equal(len(storedInOrder(t, db)), 3)
 }
 
-// What the server refuses to replace is passed over and told of; those behind it are stamped.
+// What the server refuses to replace is passed over, told of and put off; those behind it are stamped, also when there
+// are as many refused ones as a round looks at.
 func TestStamp_6_3_RefusedDocuments(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	s, db, _ := newStore(t)
-	for i, id := range []string{"a", "z"} {
-		_, err := events(db).InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "pendingTopic", Value: "t"}, {Key: "pendingOrder", Value: int64(i)}, {Key: "$bad", Value: 1}})
+	store.SetStampPage(s, 5)
+	now := s.Now()
+	created := map[string]time.Time{"a": now, "b": now.Add(-10 * time.Minute), "c": now.Add(-time.Hour), "d": now.Add(-240 * time.Hour), "e": {}}
+	for id, at := range created {
+		_, err := events(db).InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "pendingTopic", Value: "t"}, {Key: "pendingOrder", Value: int64(1)}, {Key: "$bad", Value: 1}, {Key: "createdAt", Value: at}})
 		is.NoErr(err)
 	}
-	ids := insertPending(t, s, 250)
-	for range 2 {
+	ids := insertPending(t, s, 8)
+	var refused, rounds int
+	for more := true; more; rounds++ {
 		stamped, err := s.Stamp(t.Context())
 		is.NoErr(err)
-		is.Equal(len(stamped.Refused), 2)
+		refused += len(stamped.Refused)
+		more = stamped.More
 	}
+	is.Equal(refused, 5)
+	is.Equal(rounds, 3)
 	is.Equal(len(storedInOrder(t, db)), len(ids))
+	for id, at := range created { // put off for as long as they have been overdue, within bounds
+		topic := byID(t, events(db), id).Lookup("topic").Time()
+		want := min(max(now.Sub(at), time.Second), time.Hour)
+		is.True(!topic.Before(now.Add(want).Truncate(time.Millisecond)))
+		is.True(id == "a" || topic.Before(s.Now().Add(time.Hour+time.Millisecond)))
+	}
+	news, err := s.News(t.Context(), nil)
+	is.NoErr(err)
+	is.True(!news.Pending)
 }
 
 // Documents that no client writes are stamped where that makes sense, and hold up nobody else.

@@ -32,6 +32,7 @@ type Store struct {
 	attempts sync.Mutex
 
 	lastPending  atomic.Int64 // the last NextPending
+	stampPage    int          // how many events one round of stamping looks at
 	own          ownSession
 	transactions bool         // set by Detect, before any other use
 	offset       atomic.Int64 // server's clock minus ours, in nanoseconds
@@ -54,6 +55,7 @@ func New(db *mongo.Database, prefix string) *Store {
 		deliveries:    db.Collection(prefix+".deliveries", opts),
 		history:       db.Collection(prefix+".history", opts),
 		own:           ownSession{turn: make(chan struct{}, 1)},
+		stampPage:     stampEvents,
 	}
 }
 

@@ -60,7 +60,7 @@ func readSubscription(raw bson.Raw) Subscription {
 	f := parse(raw)
 	sub := Subscription{
 		ID: f.str("_id"), ConsumerGroup: f.str("consumerGroup"), Topic: f.str("topic"),
-		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"), Paused: readPause(f),
+		Settings: readSettings(f), Cursor: Beginning, LeaderUntil: f.time("discoveryLockedUntil"), Paused: readPause(f, "paused"),
 		LedByNode: f.has("discoveryLockOwner") && !strings.HasPrefix(f.str("discoveryLockOwner"), GoOwner),
 	}
 	if f.has("discoveryLockToken") {

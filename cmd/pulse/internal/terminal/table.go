@@ -17,7 +17,8 @@ type Column struct {
 	Title string
 	// Right aligns numbers at their end.
 	Right bool
-	// Most bounds the column's width: longer text is cut, in a terminal only. 0: no bound.
+	// Most bounds the column's width in a terminal: longer text is cut. Elsewhere, where nobody scrolls sideways but
+	// programs may search, the bound is that of a readable line. 0: no bound.
 	Most int
 	// Least lets the column shrink to that width when the terminal is narrow. 0: it never does, as one that people
 	// copy from must not.
@@ -26,6 +27,9 @@ type Column struct {
 
 // gap is the space between columns.
 const gap = 2
+
+// readable bounds the columns that have a bound where there is no terminal.
+const readable = 160
 
 // NewTable returns an empty table.
 func NewTable(columns ...Column) *Table { return &Table{columns: columns} }
@@ -43,7 +47,7 @@ func (t *Table) Row(cells ...string) {
 }
 
 // Write writes the table into so many columns: columns that may shrink do, and where that is not enough each row
-// becomes a block of lines. With 0 nothing is cut.
+// becomes a block of lines. With 0, for no terminal, only columns with a bound are cut.
 func (t *Table) Write(w io.Writer, columns int) error {
 	if len(t.rows) == 0 {
 		return nil
@@ -85,8 +89,12 @@ func (t *Table) fit(columns int) (widths []int, fits bool) {
 		for _, row := range t.rows {
 			widths[i] = max(widths[i], columnsOf(row[i]))
 		}
-		if columns > 0 && c.Most > 0 {
-			widths[i] = min(widths[i], max(c.Most, columnsOf(c.Title)))
+		if c.Most > 0 {
+			most := c.Most
+			if columns == 0 {
+				most = max(most, readable)
+			}
+			widths[i] = min(widths[i], max(most, columnsOf(c.Title)))
 		}
 		total += widths[i]
 	}

@@ -27,6 +27,20 @@ func table() *terminal.Table {
 	return t
 }
 
+// An error of 2,000 characters is one readable line where no terminal is.
+func TestTable_IsReadableInAPipe(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	text := strings.Repeat("no such customer ", 200)
+	tab := terminal.NewTable(terminal.Column{Title: "ID"}, terminal.Column{Title: "ERROR", Most: 60}, terminal.Column{Title: "NAME"})
+	tab.Row("7", text, strings.Repeat("x", 300))
+	var out strings.Builder
+	is.NoErr(tab.Write(&out, 0))
+	row := strings.Split(out.String(), "\n")[1]
+	is.True(strings.HasPrefix(row, "7   "+text[:159]+"…  xxx"))
+	is.True(strings.HasSuffix(row, strings.Repeat("x", 300))) // a column without a bound is whole
+}
+
 func TestTable_TakesTheRoomThatItHas(t *testing.T) {
 	t.Parallel()
 	for columns, want := range map[int]string{

@@ -17,9 +17,13 @@ type Subscription struct {
 	Leader        *Holder  `json:"leader,omitempty"`
 	OrderHolder   *Holder  `json:"orderHolder,omitempty"`
 	Paused        *Done    `json:"paused,omitempty"`
+	Resumed       *Done    `json:"resumed,omitempty"`
 	Backlog       Backlog  `json:"backlog"`
-	CreatedAt     Time     `json:"createdAt,omitzero"`
-	UpdatedAt     Time     `json:"updatedAt,omitzero"`
+	// Scheduled counts the topic's events for a later time, NextScheduled is when the first of them is due.
+	Scheduled     Count `json:"scheduled"`
+	NextScheduled Time  `json:"nextScheduled,omitzero"`
+	CreatedAt     Time  `json:"createdAt,omitzero"`
+	UpdatedAt     Time  `json:"updatedAt,omitzero"`
 }
 
 // Settings are those of a subscription.
@@ -73,10 +77,10 @@ type Count struct {
 	AtLeast bool `json:"atLeast,omitempty"`
 }
 
-// NewSubscription describes a subscription.
-func NewSubscription(s admin.Subscription) Subscription {
+// NewSubscription describes a subscription, with what of its topic is scheduled for later.
+func NewSubscription(s admin.Subscription, scheduled admin.Count, next time.Time) Subscription {
 	b := s.Backlog
-	v := Subscription{
+	return Subscription{
 		ID: s.ID, ConsumerGroup: s.Group, Topic: s.Topic,
 		Settings: newSettings(s.Settings),
 		Cursor:   Cursor{Time: Time{s.Cursor.Time}, EventID: s.Cursor.EventID},
@@ -85,12 +89,17 @@ func NewSubscription(s admin.Subscription) Subscription {
 			LagSeconds: b.LagSeconds, Oldest: Time{b.OldestPending}, Behind: Count(b.Undiscovered), Pending: Count(b.Pending),
 			Retrying: Count(b.Retrying), Processing: Count(b.Processing), Failed: Count(b.Failed),
 		},
+		Scheduled: Count(scheduled), NextScheduled: Time{next},
+		Paused: newPause(s.Paused), Resumed: newPause(s.Resumed),
 		CreatedAt: Time{s.CreatedAt}, UpdatedAt: Time{s.UpdatedAt},
 	}
-	if p := s.Paused; p != nil {
-		v.Paused = &Done{By: p.Name, Reason: p.Reason, At: Time{p.At}}
+}
+
+func newPause(p *admin.Pause) *Done {
+	if p == nil {
+		return nil
 	}
-	return v
+	return &Done{By: p.Name, Reason: p.Reason, At: Time{p.At}}
 }
 
 func newSettings(s admin.Settings) Settings {
@@ -195,6 +204,7 @@ type Event struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 	Publisher string            `json:"publisher,omitempty"`
 	CreatedAt Time              `json:"createdAt,omitzero"`
+	NotBefore Time              `json:"notBefore,omitzero"`
 	ExpiresAt Time              `json:"expiresAt,omitzero"`
 	Gone      bool              `json:"gone,omitempty"`
 }
@@ -219,6 +229,6 @@ func NewDeliveryDetail(d admin.DeliveryDetail) DeliveryDetail {
 func NewEvent(e admin.Event) Event {
 	return Event{
 		ID: e.ID, Topic: e.Topic, Data: Data(e.Data), Headers: e.Headers, Publisher: e.Publisher,
-		CreatedAt: Time{e.CreatedAt}, ExpiresAt: Time{e.ExpiresAt}, Gone: e.Gone,
+		CreatedAt: Time{e.CreatedAt}, NotBefore: Time{e.NotBefore}, ExpiresAt: Time{e.ExpiresAt}, Gone: e.Gone,
 	}
 }

@@ -26,13 +26,14 @@ type Published struct {
 	ID        string `json:"id"`
 	Topic     string `json:"topic"`
 	CreatedAt Time   `json:"createdAt,omitzero"`
+	NotBefore Time   `json:"notBefore,omitzero"`
 	// Duplicate: it had been stored before.
 	Duplicate bool `json:"duplicate"`
 }
 
 // PublishedEvent describes what a publication returned.
 func PublishedEvent(e *pulse.Event[bson.RawValue]) Published {
-	return Published{ID: e.ID, Topic: e.Topic, CreatedAt: Time{e.CreatedAt}, Duplicate: e.Duplicate}
+	return Published{ID: e.ID, Topic: e.Topic, CreatedAt: Time{e.CreatedAt}, NotBefore: Time{e.NotBefore}, Duplicate: e.Duplicate}
 }
 
 // Failure is the stored error of an attempt.
