@@ -152,11 +152,14 @@ func TestPause_9_2_RunningHandlersFinishAndClaimsGoBack(t *testing.T) {
 func TestPause_9_2_WhoStartsLaterDoesNotBegin(t *testing.T) {
 	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
 		is := is.New(t)
-		leader := start(t, config(db)) // notices the pause, makes the deliveries, and goes on leading
-		nothing := func(call) error { return nil }
-		k.subscribe(t, leader, nothing)
+		log := newLogged()
+		noticing := config(db)
+		noticing.Logger = slog.New(log)
+		leader := start(t, noticing) // makes the deliveries, and goes on leading
+		k.subscribe(t, leader, func(call) error { return nil })
 		a := open(t, db)
 		pauseIt(t, a)
+		log.await(t, "was paused", 1)
 		publish(t, leader, k.events(4))
 		awaitBacklog(t, a, "deliveries wait", func(b admin.Backlog) bool { return b.Undiscovered.N == 0 && b.Pending.N > 0 })
 
