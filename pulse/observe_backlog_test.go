@@ -12,9 +12,39 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse"
+	"github.com/orionjs/orion-go/pulse/admin"
 	"github.com/orionjs/orion-go/pulse/observe"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
+
+// What waits since an operator has paused the subscription is told as that: nobody need be woken for it.
+func TestObserver_9_2_TheBacklogTellsThatItIsPaused(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	w := &watcher{}
+	config := fast(db)
+	config.Observer = w
+	c := startOver(t, pulsetest.Client(t), config)
+	is.NoErr(second(pulse.NewTopic[order]("order.created").Subscribe(t.Context(), c, ignore[order], unordered()...)))
+	a, err := admin.New(db, admin.Config{})
+	is.NoErr(err)
+	await := func(what string, paused bool) {
+		t.Helper()
+		pulsetest.Eventually(t, what, func(ctx context.Context) error {
+			told, err := of[func(context.Context) ([]observe.Backlog, error)](w.Values())[0](ctx)
+			if err == nil && (len(told) != 1 || told[0].Paused != paused) {
+				err = fmt.Errorf("told: %+v", told)
+			}
+			return err
+		})
+	}
+	await("the topic is told of", false)
+	is.NoErr(second(a.Pause(t.Context(), "billing", "order.created", admin.By{Name: "Rosa"})))
+	await("the pause is told of", true)
+	is.NoErr(second(a.Resume(t.Context(), "billing", "order.created")))
+	await("the end of the pause is told of", false)
+}
 
 // The backlog of all topics costs all replicas together one command for ten topics that one of them leads, and none
 // where nothing is led.

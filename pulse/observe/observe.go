@@ -166,6 +166,8 @@ type Woken struct {
 // Backlog is what one group has not finished in one topic. The counts end at a bound.
 type Backlog struct {
 	Group, Topic string
+	// Paused tells that an operator has paused the subscription: what waits is meant to.
+	Paused bool
 	// Undiscovered counts events that the group's leader has not made deliveries of. The others count deliveries:
 	// Pending those that wait for their first attempt, Retrying those that wait for a further one, Processing
 	// those that a worker holds, Expired those whose worker's lease has ended, Failed those that ended with an

@@ -22,6 +22,7 @@ type backlogGauges struct {
 	meter         metric.Meter
 	count         metric.Int64ObservableGauge
 	age, retryAge metric.Float64ObservableGauge
+	paused        metric.Int64ObservableGauge
 }
 
 func newBacklogGauges(m metric.Meter) *backlogGauges {
@@ -33,6 +34,8 @@ func newBacklogGauges(m metric.Meter) *backlogGauges {
 			metric.WithDescription("Age of the oldest event that the group has not finished, 0 when there is none. Told by the topic's leader alone."))),
 		retryAge: must(m.Float64ObservableGauge("pulse.retry.age", metric.WithUnit("s"),
 			metric.WithDescription("How long the retry has waited that waits longest, 0 when there is none. Told by the topic's leader alone."))),
+		paused: must(m.Int64ObservableGauge("pulse.subscription.paused", metric.WithUnit("{subscription}"),
+			metric.WithDescription("1 while an operator has paused the subscription, so that what waits is meant to, else 0. Told by the topic's leader alone."))),
 	}
 }
 
@@ -50,7 +53,7 @@ func (o *observer) Backlog(read func(ctx context.Context) ([]observe.Backlog, er
 			g.observe(to, b)
 		}
 		return err
-	}, g.count, g.age, g.retryAge)
+	}, g.count, g.age, g.retryAge, g.paused)
 	if err != nil {
 		otel.Handle(err)
 		return func() {}
@@ -79,6 +82,11 @@ func (g *backlogGauges) observe(to metric.Observer, b observe.Backlog) {
 	} {
 		to.ObserveInt64(g.count, int64(s.n), metric.WithAttributes(append(attrs[:len(attrs):len(attrs)], attrState.String(s.state))...))
 	}
+	paused := int64(0)
+	if b.Paused {
+		paused = 1
+	}
+	to.ObserveInt64(g.paused, paused, metric.WithAttributes(attrs...))
 	to.ObserveFloat64(g.age, b.Oldest.Seconds(), metric.WithAttributes(attrs...))
 	to.ObserveFloat64(g.retryAge, b.OldestRetry.Seconds(), metric.WithAttributes(attrs...))
 }

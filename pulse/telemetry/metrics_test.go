@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,24 +121,27 @@ func TestMetrics_TheBacklogIsMeasuredOnceAnInterval(t *testing.T) {
 	is := is.New(t)
 	c := collect(t, func(cfg *telemetry.Config) { cfg.BacklogInterval = time.Hour })
 	asked := 0
+	other := strings.ReplaceAll(ofTopic, "order.created", "order.sent")
 	stop := c.Backlog(func(ctx context.Context) ([]observe.Backlog, error) {
 		asked++
 		_, bounded := ctx.Deadline()
 		is.True(bounded)
 		return []observe.Backlog{{
 			Group: "billing", Topic: "order.created", Undiscovered: 1, Pending: 2, Retrying: 3, Processing: 4, Expired: 5, Failed: 6,
-			Oldest: 7 * time.Second, OldestRetry: 8 * time.Second,
-		}}, nil
+			Oldest: 7 * time.Second, OldestRetry: 8 * time.Second, Paused: true,
+		}, {Group: "billing", Topic: "order.sent"}}, nil
 	})
 	for range 3 {
 		m := c.measured(t)
 		want := map[string]series{}
 		for i, state := range []string{"undiscovered", "pending", "retrying", "processing", "expired", "failed"} {
 			want[ofTopic+",pulse.state="+state] = series{sum: float64(i + 1)}
+			want[other+",pulse.state="+state] = series{}
 		}
 		is.Equal(m["pulse.backlog"], want)
-		is.Equal(m["pulse.backlog.age"], map[string]series{ofTopic: {sum: 7}})
-		is.Equal(m["pulse.retry.age"], map[string]series{ofTopic: {sum: 8}})
+		is.Equal(m["pulse.backlog.age"], map[string]series{ofTopic: {sum: 7}, other: {}})
+		is.Equal(m["pulse.retry.age"], map[string]series{ofTopic: {sum: 8}, other: {}})
+		is.Equal(m["pulse.subscription.paused"], map[string]series{ofTopic: {sum: 1}, other: {}})
 	}
 	is.Equal(asked, 1)
 	stop()

@@ -53,8 +53,9 @@ func (e *Engine) backlog(ctx context.Context) ([]observe.Backlog, error) {
 	}
 	backlogs := make([]observe.Backlog, len(counted))
 	for i, c := range counted {
+		r := e.receiver(subs[i].Topic) // nil when it was unsubscribed just now
 		backlogs[i] = observe.Backlog{
-			Group: e.Group, Topic: subs[i].Topic,
+			Group: e.Group, Topic: subs[i].Topic, Paused: r != nil && r.Paused(),
 			Undiscovered: c.Undiscovered.N, Pending: c.Pending.N, Retrying: c.Retrying.N,
 			Processing: c.Processing.N - c.Expired.N, Expired: c.Expired.N, Failed: c.Failed.N,
 			Oldest: age(c.Oldest), OldestRetry: age(c.OldestRetry),
