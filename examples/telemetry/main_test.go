@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // watched is the service with its spans in memory.
 type watched struct {
 	*service
-	spans *spans
-	url   string
+	spans         *spans
+	url, database string
 }
 
 // spans keeps what has ended.
@@ -42,10 +42,10 @@ func (*spans) ForceFlush(context.Context) error           { return nil }
 func watch(t *testing.T) *watched {
 	t.Helper()
 	is := is.New(t)
-	w := &watched{spans: &spans{}}
+	w := &watched{spans: &spans{}, database: pulsetest.Database(t).Name()}
 	var err error
 	w.service, err = start(t.Context(), config{
-		uri: pulsetest.URI(t), database: pulsetest.Database(t).Name(), backlogInterval: time.Millisecond,
+		uri: pulsetest.URI(t), database: w.database, backlogInterval: time.Millisecond,
 		traces: []sdk.TracerProviderOption{sdk.WithSpanProcessor(w.spans)}, pulse: pulse.Config{PollInterval: 100 * time.Millisecond},
 	})
 	is.NoErr(err)
@@ -136,7 +136,8 @@ func TestTelemetry_ServesUntilItIsStopped(t *testing.T) {
 	select {
 	case address := <-ready:
 		w := &watched{url: "http://" + address.String()}
-		is.True(len(w.scrape(t)) > 0)
+		_, families := w.scrape(t)
+		is.True(len(families) > 0)
 		cancel()
 	case err := <-ended:
 		t.Fatal(err)
