@@ -42,7 +42,7 @@ func TestObserver_9_2_TheBacklogTellsThatItIsPaused(t *testing.T) {
 	await("the topic is told of", false)
 	is.NoErr(second(a.Pause(t.Context(), "billing", "order.created", admin.By{Name: "Rosa"})))
 	await("the pause is told of", true)
-	is.NoErr(second(a.Resume(t.Context(), "billing", "order.created")))
+	is.NoErr(second(a.Resume(t.Context(), "billing", "order.created", admin.By{Name: "Rosa"})))
 	await("the end of the pause is told of", false)
 }
 

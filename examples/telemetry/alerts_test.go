@@ -218,7 +218,7 @@ func TestTelemetry_9_2_APausedTopicWakesNobody(t *testing.T) {
 	}
 	paused := waits(1)
 	is.Equal(evaluate(t, 15, minutes(20, paused), nil).fired(), []string{})
-	_, err = a.Resume(t.Context(), "warehouse", "receipt.wanted")
+	_, err = a.Resume(t.Context(), "warehouse", "receipt.wanted", admin.By{Name: "Rosa"})
 	is.NoErr(err)
 	resumed := waits(0)
 	got := evaluate(t, 15, append(minutes(20, paused), minutes(20, resumed)...), nil)
