@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -125,4 +126,74 @@ func TestClaim_4_9_OfAnOrderCarriedOutBehindItsLostAnswer(t *testing.T) {
 	is.NoErr(c.resolveDoubts(t.Context()))
 	c.steps(t, o, times("success", n))
 	is.Equal(c.calls.Values(), []string{"e0", "e1", "e2", "e3"})
+}
+
+// The answer to a claim comes later than the lease lasts. Nothing of it starts, and all of it goes back at once with
+// the attempts not consumed: nobody else would free it before the reaper, which takes one for each.
+func TestClaim_4_7_AnsweredLaterThanTheLease(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string]store.Settings{
+		"version 1": {ExecutionVersion: 1, MaxRetries: 3, RetryDelay: time.Millisecond, Multiplier: 1, Delivery: store.AtLeastOnce, BatchSize: 1},
+		"version 2": {ExecutionVersion: 2, MaxRetries: 3, RetryDelay: time.Millisecond, Multiplier: 1, Delivery: store.AtLeastOnce, BatchSize: 1},
+		"in order":  {ExecutionVersion: 1, Ordered: true, MaxRetries: 3, RetryDelay: time.Millisecond, Multiplier: 1, Delivery: store.AtLeastOnce, BatchSize: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := is.New(t)
+			const n = 4
+			o, app := newOrderedTopic(t, n), uuid.NewString()
+			c := o.contendOver(t, func(opts *options.ClientOptions) { opts.SetAppName(app) })
+			c.lane.receiver.Adopt(settings)
+			c.lane.pace.average = time.Millisecond // claims ahead, too
+			if settings.ExecutionVersion == 2 {
+				o.convert(t)
+			}
+			lease := c.Lease
+			c.Lease = 100 * time.Millisecond
+			failing := pulsetest.NewFailPoint(t, o.db.Client())
+			block := 3 * c.Lease
+			failing.Set(pulsetest.Failure{AppName: app, Commands: []string{"update"}, Block: block, Times: 1})
+			c.Wake("t", store.V1)
+			c.Wake("t", store.V2)
+			pulsetest.Eventually(t, "a claim", func(ctx context.Context) error {
+				begun := time.Now()
+				if _, err := c.claimRound(ctx); err != nil {
+					return err
+				}
+				if time.Since(begun) < block {
+					return errors.New("nothing was claimed yet")
+				}
+				return nil
+			})
+			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
+			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			is.Equal(c.calls.Len(), 0)
+			for _, d := range o.all(t) {
+				token, _ := d.Lookup("lockToken").StringValueOK()
+				is.Equal(token, "")
+			}
+			if settings.ExecutionVersion == 1 {
+				is.Equal(o.state(t), times("free", n))
+			}
+			// And they run, in their first attempt.
+			c.mu.Lock()
+			c.Lease = lease
+			c.mu.Unlock()
+			pulsetest.Eventually(t, "all have run", func(ctx context.Context) error {
+				c.Wake("t", store.V1)
+				c.Wake("t", store.V2)
+				_, err := c.claimRound(ctx)
+				if c.calls.Len() < n {
+					return fmt.Errorf("%d have (%w)", c.calls.Len(), err)
+				}
+				return err
+			})
+			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
+			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			is.Equal(c.calls.Len(), n)
+			for _, d := range o.all(t) {
+				is.Equal(d.Lookup("finalAttempt").AsInt64(), int64(1)) // none was consumed
+			}
+		})
+	}
 }

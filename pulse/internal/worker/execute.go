@@ -21,9 +21,9 @@ func (p *Pool) run(t *task) {
 	if clock.Until(t.deadline) <= 0 {
 		p.lose(t, "it was not renewed in time") // this process was frozen, and the timer has not fired yet
 	}
-	if t.lost {
+	if t.lost { // its handler has not begun
 		t.lane.order.ended(t)
-		p.forget([]*task{t})
+		p.handBackLost(t)
 		p.slotFreed(t.lane)
 		p.mu.Unlock()
 		return
@@ -38,7 +38,7 @@ func (p *Pool) run(t *task) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			t.lane.order.ended(t)
-			p.handBack([]*task{t})
+			p.handBackLost(t)
 			p.slotFreed(t.lane)
 			return
 		}

@@ -275,10 +275,12 @@ func (p *Pool) claimWindow(ctx context.Context, l *lane, window []store.Head) (b
 		p.observeClaim(l, len(window), n)
 	}
 	tasks := make([]*task, len(window))
+	p.mu.Lock() // a deadline that has passed already ends the task as soon as the lock is free
 	for i, h := range window {
 		tasks[i] = p.newTask(l, h.Candidate, token, deadline)
 		tasks[i].inOrder, tasks[i].term = true, term
 	}
+	p.mu.Unlock()
 	p.hold(tasks)
 	if err == nil && n == len(window) {
 		err = p.loadWindow(ctx, l, tasks)

@@ -129,23 +129,33 @@ func TestAdmit_4_1_RunsWhatItHoldsAndBuffersTheRest(t *testing.T) {
 	is.Equal(len(f.held), 0)
 }
 
-// Reading the events took longer than the leases last.
+// Reading the events, or the answer to the claim, took longer than the leases last: nothing starts, and what nobody
+// else has taken meanwhile is handed back with its attempt not consumed.
 func TestAdmit_4_1_WhatWasLostWhileItsEventsWereReadDoesNotStart(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)
 	f := newFixture(t, 6)
 	won, token, _ := f.claimAll(t, 2)
+	_, err := f.db.Collection("p.deliveries").UpdateByID(t.Context(), won[0].ID, bson.D{{Key: "$set", Value: bson.D{{Key: "lockToken", Value: "another's"}}}})
+	is.NoErr(err)
 	f.admit(t.Context(), f.lane, f.lane.v2(), won, token, time.Now().Add(-time.Millisecond))
 	f.settled(t)
 	is.Equal(f.calls.Len(), 0)
 	for _, err := range f.reports.Wait(t, 6) {
 		is.True(errors.Is(err, delivery.ErrLockLost))
 	}
+	f.settled(t)
 	for _, d := range f.stored(t) {
-		is.Equal(d.Lookup("status").StringValue(), delivery.StatusProcessing) // the reaper's, as any lost one
+		if d.Lookup("_id").StringValue() == won[0].ID {
+			is.Equal(d.Lookup("lockToken").StringValue(), "another's")
+			continue
+		}
+		is.Equal(d.Lookup("status").StringValue(), delivery.StatusPending)
+		is.Equal(d.Lookup("attempt").AsInt64(), int64(0))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	is.Equal(f.unsettled, 0)
 	is.Equal(f.slots, f.lane.reserved) // the lane's, until the end of its turn
 	is.Equal(len(f.held)+len(f.lane.buffer), 0)
 }

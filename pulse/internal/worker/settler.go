@@ -59,12 +59,16 @@ func (s *settler) add(t *task, settlement store.Settlement) {
 // handBack queues tasks to be given back with their attempt not consumed; p.mu is held.
 func (p *Pool) handBack(tasks []*task) {
 	for _, t := range tasks {
-		if t.lost {
-			continue
+		if !t.lost {
+			p.handBackLost(t)
 		}
-		p.finish(t)
-		p.settler.push(settled{task: t, handBack: true})
 	}
+}
+
+// handBackLost is handBack of a task that may be lost; p.mu is held.
+func (p *Pool) handBackLost(t *task) {
+	p.finish(t)
+	p.settler.push(settled{task: t, handBack: true})
 }
 
 func (s *settler) push(e settled) {

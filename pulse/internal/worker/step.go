@@ -164,7 +164,7 @@ func (s *settler) writeStep(ctx context.Context, e settled) (stored bool, err er
 		p.doubts = append(p.doubts, doubt{lane: l, format: store.V1, leases: []store.Lease{next.leaseRef()}, until: clock.Now().Add(p.Lease)})
 		o.forgetHeads()
 	case !stored, l.resting(), p.closing, o.token == "", next.lost:
-		p.handBack([]*task{next})
+		p.handBackLost(next)
 		o.forgetHeads()
 	default:
 		o.blocked = false

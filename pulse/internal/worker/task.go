@@ -128,7 +128,9 @@ func (p *Pool) forget(tasks []*task) {
 }
 
 // lose ends a task whose lease is gone, or must be taken for gone: it is no longer renewed, its handler
-// is told, and a buffered one never starts. p.mu is held.
+// is told, and a buffered one never starts. One that has not started is handed back all the same, since the database
+// may still know it as ours: the claim's own answer may have been what came too late, or the renewals, and nobody else
+// holds what would wait for the reaper and lose an attempt. The fence leaves alone what another has taken. p.mu is held.
 func (p *Pool) lose(t *task, why string) {
 	if t.lost || t.state >= settling {
 		return // the settler learns from the store whether the outcome counted
@@ -149,8 +151,11 @@ func (p *Pool) lose(t *task, why string) {
 			}
 		}
 	}
-	if t.inOrder && t.state == waiting {
-		return // nothing was done that another could repeat: the loss of the running one says enough
+	if t.state == waiting {
+		p.handBackLost(t)
+		if t.inOrder {
+			return // nothing was done that another could repeat: the loss of the running one says enough
+		}
 	}
 	go p.reportLost(t, why) // not under the lock: the user's code may call back
 }
