@@ -107,6 +107,40 @@ func (s *Store) Events(ctx context.Context, ids []string) (map[string]Event, err
 	return out, nil
 }
 
+// Size is how many bytes of memory the event's data and headers take.
+func (e Event) Size() int {
+	n := len(e.Data.Value)
+	for key, value := range e.Headers {
+		n += len(key) + len(value)
+	}
+	return n
+}
+
+// EventsUpTo is Events that ends with the event with which it has read so many bytes: all is false then, and what is
+// absent may be there. The server's answers have 16 MiB at most.
+func (s *Store) EventsUpTo(ctx context.Context, ids []string, most int) (found map[string]Event, all bool, err error) {
+	found = make(map[string]Event, len(ids))
+	if len(ids) == 0 || most <= 0 {
+		return found, len(ids) == 0, nil
+	}
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
+	cursor, err := s.events.Find(ctx, bson.D{{Key: "_id", Value: in(ids)}})
+	if err != nil {
+		return nil, false, fmt.Errorf("pulse: read %d events: %w", len(ids), err)
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for most > 0 && cursor.Next(ctx) {
+		e := ReadEvent(cursor.Current)
+		found[e.ID] = e
+		most -= e.Size()
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, false, fmt.Errorf("pulse: read %d events: %w", len(ids), err)
+	}
+	return found, most > 0 || len(found) == len(ids), nil
+}
+
 // eventsInto reads events by ID, in the session that ctx carries.
 func (s *Store) eventsInto(ctx context.Context, ids []string, out map[string]Event) error {
 	ctx, cancel := s.joined(ctx)

@@ -47,7 +47,7 @@ func (p *Pool) Born(ctx context.Context, topic string, deliveries []store.NewDel
 	}
 	loaded := p.readAhead(ctx, born)
 	err := put()
-	found, unread := loaded()
+	read, unread := loaded()
 	won := born
 	// Claims that are older than their leases must not begin, and nothing of them has: they are handed back as well,
 	// before a reaper takes an attempt for each.
@@ -62,13 +62,13 @@ func (p *Pool) Born(ctx context.Context, topic string, deliveries []store.NewDel
 		p.observeClaim(l, n, len(won))
 	}
 	tasks := p.holdClaims(l, won, token, deadline)
-	for _, t := range tasks {
-		if unread == nil && len(t.EventIDs) == 1 {
-			t.take(found)
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, t := range tasks {
+		if unread == nil && len(t.EventIDs) == 1 {
+			t.take(read)
+		}
+	}
 	l.births.slots -= room.slots
 	l.births.ahead -= room.ahead
 	p.slots -= room.slots
@@ -152,24 +152,24 @@ func (l *lane) behind() bool {
 }
 
 // readAhead reads the events of single deliveries while these are stored. The returned function waits for them.
-func (p *Pool) readAhead(ctx context.Context, born []store.Candidate) func() (map[string]store.Event, error) {
+func (p *Pool) readAhead(ctx context.Context, born []store.Candidate) func() (payloads, error) {
 	var ids []string
 	for _, c := range born {
 		if len(c.EventIDs) == 1 {
 			ids = append(ids, c.EventIDs[0])
 		}
 	}
-	var found map[string]store.Event
+	read := payloads{all: true}
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if len(ids) > 0 {
-			found, err = p.Store.Events(ctx, ids)
+			read, err = p.readPayloads(ctx, ids)
 		}
 	}()
-	return func() (map[string]store.Event, error) {
+	return func() (payloads, error) {
 		<-done
-		return found, err
+		return read, err
 	}
 }

@@ -42,7 +42,7 @@ func (p *Pool) run(t *task) {
 			p.slotFreed(t.lane)
 			return
 		}
-		t.take(found)
+		t.take(payloads{found, true})
 	}
 	begun, startedAt := clock.Now(), p.Store.Now()
 	expired := len(t.EventIDs) - len(t.events)
@@ -137,6 +137,7 @@ func (p *Pool) conclude(t *task, startedAt time.Time, took time.Duration, out de
 	out.Permanent = out.Permanent || t.Granted // one more attempt and no other (spec 9.2)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	t.events, t.bytes = nil, 0 // hundreds may wait to be stored
 	t.lane.pace.observe(took)
 	t.lane.order.ended(t)
 	cancelled := errors.Is(context.Cause(t.ctx), delivery.ErrClosed)

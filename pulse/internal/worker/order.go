@@ -310,11 +310,13 @@ func (p *Pool) loadWindow(ctx context.Context, l *lane, tasks []*task) error {
 	p.mu.Lock()
 	loaded, ok := l.order.steps.loaded[tasks[0].DeliveryID]
 	delete(l.order.steps.loaded, tasks[0].DeliveryID)
+	if ok = ok && len(tasks) == 1; ok {
+		loaded.into(tasks[0])
+	}
 	p.mu.Unlock()
-	if !ok || len(tasks) > 1 {
+	if !ok {
 		return p.load(ctx, tasks)
 	}
-	loaded.into(tasks[0])
 	return nil
 }
 

@@ -125,8 +125,9 @@ func TestOrder_4_9_NothingStartsBehindTheLocalDeadline(t *testing.T) {
 			c.mu.Unlock()
 			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
 			is.Equal(c.calls.Len(), 0)
-			is.Equal(o.state(t), "started claimed claimed") // as they were: whoever takes over decides
-			is.Equal(c.look(), seen{dues: 1})               // the order is given up with them
+			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			is.Equal(o.state(t), "free free free") // no handler has begun, and nobody else has them yet
+			is.Equal(c.look(), seen{dues: 1})      // the order is given up with them
 		})
 	}
 }

@@ -37,6 +37,8 @@ type Pool struct {
 	claims  chan struct{} // wakes the claim loop
 	// patience is how long new deliveries wait for older ones to be claimed.
 	patience time.Duration
+	// payloadsAtOnce and payloadsWaiting bound the bytes of events that are read before their handlers start.
+	payloadsAtOnce, payloadsWaiting int
 
 	mu      sync.Mutex
 	lanes   []*lane // in rotation
@@ -56,6 +58,7 @@ type Pool struct {
 func New(cfg Config) *Pool {
 	p := &Pool{
 		Config: cfg, claims: make(chan struct{}, 1), patience: olderPatience,
+		payloadsAtOnce: payloadsAtOnce, payloadsWaiting: payloadsWaiting,
 		held: map[string]*task{}, changed: make(chan struct{}),
 	}
 	p.settler = newSettler(p)

@@ -67,6 +67,7 @@ func (p *Pool) handBack(tasks []*task) {
 
 // handBackLost is handBack of a task that may be lost; p.mu is held.
 func (p *Pool) handBackLost(t *task) {
+	t.events, t.bytes = nil, 0
 	p.finish(t)
 	p.settler.push(settled{task: t, handBack: true})
 }

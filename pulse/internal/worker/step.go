@@ -34,11 +34,14 @@ type steps struct {
 // loadedHead is what a head's task needs to run.
 type loadedHead struct {
 	events       []store.Event
+	bytes        int
 	loaded, over bool
 }
 
 // into copies what was loaded into a task.
-func (h loadedHead) into(t *task) { t.events, t.loaded, t.over = h.events, h.loaded, h.over }
+func (h loadedHead) into(t *task) {
+	t.events, t.bytes, t.loaded, t.over = h.events, h.bytes, h.loaded, h.over
+}
 
 // loadSteps reads what the coming steps need; only the claim loop calls it.
 func (p *Pool) loadSteps(ctx context.Context, l *lane) error {
@@ -71,7 +74,7 @@ func (p *Pool) loadSteps(ctx context.Context, l *lane) error {
 		l.order.steps.loaded = map[string]loadedHead{}
 	}
 	for _, t := range tasks {
-		l.order.steps.loaded[t.DeliveryID] = loadedHead{events: t.events, loaded: t.loaded, over: t.over}
+		l.order.steps.loaded[t.DeliveryID] = loadedHead{events: t.events, bytes: t.bytes, loaded: t.loaded, over: t.over}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ type task struct {
 
 	events []store.Event // nil until they were read
 	loaded bool
+	bytes  int  // of events
 	over   bool // the delivery has ended without this attempt, which must not run
 
 	ctx      context.Context
@@ -178,51 +179,5 @@ func (p *Pool) reportLost(t *task, why string) {
 	p.Report(fmt.Errorf("topic %s, delivery %s, attempt %d: %s: %w", topic, t.deliveryID(), t.attempt(), why, delivery.ErrLockLost))
 	if p.Observer != nil {
 		p.Observer.LeaseLost(observe.LeaseLost{System: observe.Pulse, Group: p.Group, Topic: topic, Attempt: t.attempt()})
-	}
-}
-
-// load reads the events of single-event tasks in one go. Batches read theirs when they start: their
-// payloads are large, and should not wait in memory.
-func (p *Pool) load(ctx context.Context, tasks []*task) error {
-	var ids, deliveries []string
-	for _, t := range tasks {
-		if len(t.EventIDs) == 1 {
-			ids = append(ids, t.EventIDs[0])
-		}
-		if t.Format == store.V1 {
-			deliveries = append(deliveries, t.DeliveryID)
-		}
-	}
-	if len(deliveries) > 0 {
-		pending, err := p.Store.PendingDeliveries(ctx, deliveries)
-		if err != nil {
-			return err
-		}
-		for _, t := range tasks {
-			t.over = t.Format == store.V1 && !pending[t.DeliveryID]
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	found, err := p.Store.Events(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for _, t := range tasks {
-		if len(t.EventIDs) == 1 {
-			t.take(found)
-		}
-	}
-	return nil
-}
-
-// take keeps the task's events of those found, in the delivery's order.
-func (t *task) take(found map[string]store.Event) {
-	t.loaded = true
-	for _, id := range t.EventIDs {
-		if e, ok := found[id]; ok {
-			t.events = append(t.events, e)
-		}
 	}
 }
