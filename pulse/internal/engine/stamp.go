@@ -158,6 +158,9 @@ func (e *Engine) stampLoop(ctx context.Context) {
 		if stamped.More {
 			e.stamps.ask(0)
 		}
+		if !stamped.Next.IsZero() { // of what was put off
+			e.publishAt(stamped.Next)
+		}
 		e.stamps.forget(stamped.IDs...)
 		e.stamps.again()
 	}

@@ -65,7 +65,7 @@ func (s *Store) NextDue(ctx context.Context, horizon time.Duration) (time.Time, 
 func (s *Store) StampDue(ctx context.Context, horizon time.Duration) (Stamped, error) {
 	now := s.Now()
 	page, err := s.dueKeys(ctx, now, now.Add(horizon))
-	stamped := Stamped{Next: page.next}
+	stamped := Stamped{Next: sooner(page.next, page.moved)}
 	var done stampCount
 	if err == nil {
 		done, err = s.stampAll(ctx, page.keys, isDue(), &stamped)
@@ -91,8 +91,8 @@ type duePage struct {
 	keys []pendingKey
 	// misplaced are due by their topic, and not by their notBefore, which somebody has changed.
 	misplaced []string
-	// next is when the next one is due; zero when that is after the end of the look.
-	next time.Time
+	// next is when the next one is due, moved when the first of the misplaced; zero when that is after the end of the look.
+	next, moved time.Time
 	// full tells that there may be others.
 	full bool
 }
@@ -119,11 +119,15 @@ func (s *Store) dueKeys(ctx context.Context, now, until time.Time) (page duePage
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for page.next.IsZero() && cursor.Next(ctx) {
 		f, key := parse(cursor.Current), readPendingKey(cursor.Current)
+		notBefore := f.time("notBefore")
 		switch key.due = f.time("topic"); {
 		case key.due.After(now):
 			page.next = key.due // what lies behind is of no interest yet
-		case f.time("notBefore").After(now):
+		case notBefore.After(now):
 			page.misplaced = append(page.misplaced, key.id)
+			if !notBefore.After(until) {
+				page.moved = sooner(page.moved, notBefore)
+			}
 		default:
 			page.keys = append(page.keys, key)
 		}

@@ -95,7 +95,8 @@ type Stamped struct {
 	// Early tells that some events that seemed due were not stamped: by another client in this moment, or they are not
 	// due yet by the server's clock.
 	Early bool
-	// Next is when to look again for events that are published for a later time; zero when no poll would be too late.
+	// Next is when to look again for events that are published for a later time, or put off; zero when no poll would be
+	// too late.
 	Next time.Time
 }
 
@@ -231,13 +232,13 @@ func (s *Store) stamp(ctx context.Context, keys []pendingKey, now bson.D, stampe
 		}
 		break
 	}
-	done.putOff, err = s.putOff(ctx, refused)
+	done.putOff, err = s.putOff(ctx, refused, stamped)
 	return done, err
 }
 
 // putOff moves events that were refused to a later time, as if they had been published for it, so that however many
 // there are they hide no others. One that was overdue for long is put off for long: nothing has to be counted.
-func (s *Store) putOff(ctx context.Context, docs []bson.Raw) (int, error) {
+func (s *Store) putOff(ctx context.Context, docs []bson.Raw, stamped *Stamped) (int, error) {
 	if len(docs) == 0 {
 		return 0, nil
 	}
@@ -246,8 +247,10 @@ func (s *Store) putOff(ctx context.Context, docs []bson.Raw) (int, error) {
 	for i, raw := range docs {
 		f := parse(raw)
 		overdue := now.Sub(latest(f.time("createdAt"), f.time("notBefore")))
+		next := now.Add(min(max(overdue, putOffLeast), putOffMost))
+		stamped.Next = sooner(stamped.Next, next)
 		models[i] = mongo.NewUpdateOneModel().SetFilter(unstamped(raw.Lookup("_id"))).SetUpdate(bson.D{
-			{Key: "$set", Value: bson.D{{Key: "topic", Value: now.Add(min(max(overdue, putOffLeast), putOffMost))}}},
+			{Key: "$set", Value: bson.D{{Key: "topic", Value: next}}},
 		})
 	}
 	res, err := s.events.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
@@ -259,6 +262,14 @@ func (s *Store) putOff(ctx context.Context, docs []bson.Raw) (int, error) {
 		return 0, err
 	}
 	return int(res.MatchedCount), err
+}
+
+// sooner is the first of two times; zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func latest(a, b time.Time) time.Time {

@@ -139,6 +139,9 @@ func TestStamp_6_3_RefusedDocuments(t *testing.T) {
 		is.NoErr(err)
 		refused += len(stamped.Refused)
 		more = stamped.More
+		if rounds == 0 { // when the first is tried again
+			is.True(!stamped.Next.Before(now.Add(time.Second)) && stamped.Next.Before(now.Add(time.Minute)))
+		}
 	}
 	is.Equal(refused, 5)
 	is.Equal(rounds, 3)
