@@ -389,13 +389,3 @@ func (p *Pool) forgetDone(l *lane) {
 	}
 	l.order.done = nil
 }
-
-func (p *Pool) tasksOf(l *lane) []*task {
-	var tasks []*task
-	for _, t := range p.held {
-		if t.lane == l {
-			tasks = append(tasks, t)
-		}
-	}
-	return tasks
-}

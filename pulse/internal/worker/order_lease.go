@@ -72,6 +72,16 @@ func (p *Pool) loseOrder(l *lane, why string) {
 	p.wakeAt(l, store.V1, p.Store.Now().Add(p.orderLease()))
 }
 
+func (p *Pool) tasksOf(l *lane) []*task {
+	var tasks []*task
+	for _, t := range p.held {
+		if t.lane == l {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
 // voidOrder gives up the order because an outcome of it found its lease gone. Others of the same term may be on
 // their way behind it, each with a lease that holds: stored, they would leave a hole in what must be a prefix.
 func (p *Pool) voidOrder(t *task) {
