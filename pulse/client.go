@@ -117,7 +117,7 @@ func (c *Client) Start(ctx context.Context) error {
 		return errors.New("pulse: the client has started already: Start is for clients with Config.ManualStart, once")
 	}
 	if err := c.start(ctx); err != nil {
-		return c.orClosed(err)
+		return c.orClosed(withAdvice(err))
 	}
 	return nil
 }

@@ -93,24 +93,28 @@ type Config struct {
 // empty, New would, and contacts nothing. The options of a mongodb+srv URI, which are looked up in the
 // network, are left to Connect.
 func (c Config) Validate(uri string) error {
-	var invalid error
+	var opts *options.ClientOptions
 	if uri != "" && !strings.HasPrefix(uri, "mongodb+srv://") {
-		invalid = options.Client().ApplyURI(uri).Validate()
+		opts = options.Client().ApplyURI(uri)
 	}
-	_, problems := c.complete(uri, invalid)
+	_, problems := c.complete(uri, opts)
 	return configurationError(problems)
 }
 
-// complete is withDefaults for a client of the URI, which is empty for New. Invalid says why the URI is not
-// usable, if it is not.
-func (c Config) complete(uri string, invalid error) (Config, []ConfigurationProblem) {
+// complete is withDefaults for a client of the URI, which is empty for New, and what it says; nil if that is not known.
+func (c Config) complete(uri string, opts *options.ClientOptions) (Config, []ConfigurationProblem) {
 	if c.Database == "" {
 		c.Database = databaseOf(uri)
 	}
 	c, problems := c.withDefaults()
-	if invalid != nil {
-		// What else the URI lacks cannot be told while it cannot be read.
-		return c, append(problems, ConfigurationProblem{Text: "the MongoDB URI is not usable: " + withoutPassword(invalid, uri)})
+	if opts != nil {
+		if invalid := opts.Validate(); invalid != nil {
+			// What else the URI lacks cannot be told while it cannot be read.
+			return c, append(problems, ConfigurationProblem{Text: "the MongoDB URI is not usable: " + withoutPassword(invalid, uri)})
+		}
+		if problem := c.poolProblem(opts); problem != "" {
+			problems = append(problems, ConfigurationProblem{Text: problem})
+		}
 	}
 	if problem := databaseProblem(c.Database); problem != "" {
 		problems = append(problems, ConfigurationProblem{Text: problem})

@@ -22,6 +22,10 @@ const (
 	maxDatabaseName = 63
 	// poolIdleTime is how long our connections stay open unused.
 	poolIdleTime = 30 * time.Second
+	// minPool is how many connections a change stream leaves room with for anything else: it holds one all the time.
+	minPool = 2
+	// ownConnections is about how many the engine's own loops use at once, beside those of workers.
+	ownConnections = 12
 )
 
 // Connect opens connections to MongoDB and returns a started client, which Close disconnects. With
@@ -30,7 +34,7 @@ const (
 // It returns a *ConfigurationError for settings that cannot work, an *IndexError, or MongoDB's error.
 func Connect(ctx context.Context, uri string, config Config) (*Client, error) {
 	opts := options.Client().ApplyURI(uri)
-	config, problems := config.complete(uri, opts.Validate())
+	config, problems := config.complete(uri, opts)
 	if err := configurationError(problems); err != nil {
 		return nil, err
 	}
@@ -106,6 +110,14 @@ func withoutPassword(err error, uri string) string {
 		text = strings.ReplaceAll(text, password, "***")
 	}
 	return text
+}
+
+// poolProblem says what is wrong with the bound of a URI's connections, or nothing.
+func (c Config) poolProblem(opts *options.ClientOptions) string {
+	if n := opts.MaxPoolSize; n != nil && *n != 0 && *n < minPool && !c.DisableChangeStreams {
+		return fmt.Sprintf("maxPoolSize=%d in the MongoDB URI: must be at least %d, since the change stream holds one connection; leave it out for the driver's 100, or set DisableChangeStreams", *n, minPool)
+	}
+	return ""
 }
 
 // databaseProblem says what is wrong with the name of the database, or nothing.

@@ -1,6 +1,8 @@
 package pulse
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +44,7 @@ func (o *outage) ends() (time.Duration, bool) {
 // report logs an error of the background work and hands it to the user, whose code must not stop ours.
 func (c *Client) report(err error) {
 	group := c.config.ConsumerGroup
+	err = withAdvice(err)
 	switch unreachable := mongo.IsTimeout(err) || mongo.IsNetworkError(err); {
 	case !unreachable:
 		c.config.Logger.Error("pulse: background error", "group", group, "error", err)
@@ -56,6 +59,14 @@ func (c *Client) report(err error) {
 	if problem := c.onError.Call(func() { c.config.OnError(err) }); problem != nil {
 		c.config.Logger.Error("pulse: Config.OnError failed", "group", group, "error", problem)
 	}
+}
+
+// withAdvice says what to do about an error that only means that the caller's connections are too few.
+func withAdvice(err error) error {
+	if err == nil || !strings.Contains(err.Error(), "while checking out a connection from connection pool") { // the type is not the driver's to keep
+		return err
+	}
+	return fmt.Errorf("%w: no connection of the mongo.Client was free: raise its maxPoolSize; Pulse uses about WorkerCount + %d (docs/operating.md#sizing)", err, ownConnections)
 }
 
 // answered is called when MongoDB has answered a poll.

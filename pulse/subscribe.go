@@ -135,7 +135,7 @@ func (c *Client) subscribe(ctx context.Context, r *receiver.Receiver, batchSize 
 	if e := c.running(); e != nil {
 		stored, err := sub.ensure(ctx)
 		if err != nil {
-			return nil, c.orClosed(err)
+			return nil, c.orClosed(withAdvice(err))
 		}
 		e.Add(r, stored)
 	}
