@@ -60,18 +60,27 @@ func ExampleConnect() {
 
 // New works over connections that the service has already, and leaves them open.
 func ExampleNew() {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	shared, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer func() { _ = shared.Disconnect(ctx) }()
+	defer func() {
+		if err := shared.Disconnect(ctx); err != nil {
+			log.Print(err)
+		}
+	}()
 
 	client, err := pulse.New(ctx, shared, pulse.Config{ConsumerGroup: "billing", Database: "commerce"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer func() { _ = client.Close(ctx) }()
+	defer func() {
+		if err := client.Close(ctx); err != nil {
+			log.Print(err)
+		}
+	}()
 
 	if _, err := OrderCreated.Publish(ctx, client, Order{Number: "A-17", Cents: 4200}); err != nil {
 		log.Print(err)
@@ -81,14 +90,19 @@ func ExampleNew() {
 // With ManualStart all subscriptions are registered first: Start reports what is wrong with all of them
 // together, before a handler has run.
 func ExampleClient_Start() {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	client, err := pulse.Connect(ctx, os.Getenv("MONGODB_URI"), pulse.Config{
 		ConsumerGroup: "billing", Database: "commerce", ManualStart: true,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer func() { _ = client.Close(ctx) }()
+	defer func() {
+		if err := client.Close(ctx); err != nil {
+			log.Print(err)
+		}
+	}()
 	for _, region := range []string{"eu", "us"} {
 		topic := pulse.NewTopic[Order]("order.created." + region)
 		_, err := topic.SubscribeBatch(ctx, client, 100, func(ctx context.Context, events []*pulse.Event[Order]) error {

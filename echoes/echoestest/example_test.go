@@ -79,7 +79,9 @@ func ExamplePublished() {
 		}
 		t.Cleanup(func() { closeApp(t, app) })
 
-		_, _ = shop.PublishOrder(t.Context(), app, shop.Order{Number: "7", Cents: 1999})
+		if _, err := shop.PublishOrder(t.Context(), app, shop.Order{Number: "7", Cents: 1999}); err != nil {
+			t.Fatal(err)
+		}
 		for _, item := range (echoestest.Published[shop.Shipment]{DB: db, Topic: shop.TopicShipment}).Wait(t, 1) {
 			fmt.Println("shipped", item.Params.Order)
 		}

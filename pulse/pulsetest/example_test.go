@@ -36,7 +36,9 @@ func ExampleGroup_WaitQuiet() {
 			return nil
 		})
 		for _, number := range []int{1, 2, 3} {
-			_, _ = placed.Publish(t.Context(), client, order{Number: number})
+			if _, err := placed.Publish(t.Context(), client, order{Number: number}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		pulsetest.Group{DB: db, Name: "shop"}.WaitQuiet(t)
 		fmt.Println(sum.Load())
@@ -55,7 +57,9 @@ func ExampleGroup_RetryNow() {
 			}
 			return nil
 		})
-		_, _ = placed.Publish(t.Context(), client, order{Number: 1})
+		if _, err := placed.Publish(t.Context(), client, order{Number: 1}); err != nil {
+			t.Fatal(err)
+		}
 		shop := pulsetest.Group{DB: db, Name: "shop"}
 		for shop.RetryNow(t) > 0 {
 		}
@@ -80,7 +84,9 @@ func ExampleGroup_Crash() {
 			fmt.Println("attempt", e.Attempt, "found a half:", half.Values()[0] == e.ID)
 			return nil
 		})
-		_, _ = placed.Publish(t.Context(), client, order{Number: 1})
+		if _, err := placed.Publish(t.Context(), client, order{Number: 1}); err != nil {
+			t.Fatal(err)
+		}
 		half.Wait(t, 1)
 		shop := pulsetest.Group{DB: db, Name: "shop"}
 		shop.Crash(t)
@@ -95,7 +101,9 @@ func ExamplePublished() {
 	exampletest.Run(func(t testing.TB) {
 		db := pulsetest.Database(t)
 		client := start(t, db)
-		_, _ = shipped.Publish(t.Context(), client, order{Number: 7})
+		if _, err := shipped.Publish(t.Context(), client, order{Number: 7}); err != nil {
+			t.Fatal(err)
+		}
 		for _, e := range (pulsetest.Published[order]{DB: db, Topic: "order.shipped"}).Wait(t, 1) {
 			fmt.Println(e.Topic, e.Data.Number)
 		}
