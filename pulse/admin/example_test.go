@@ -146,7 +146,7 @@ func ExampleAdmin_Pause() {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resumed, err := a.Resume(ctx, "billing", "order.created")
+			resumed, err := a.Resume(ctx, "billing", "order.created", admin.By{Name: "ada", Reason: "it has moved"})
 			if err != nil {
 				t.Fatal(err)
 			}
