@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"time"
 
@@ -49,11 +48,11 @@ Examples:
 func (c *benchCommand) Run() error {
 	for _, n := range []int{c.Events, c.Clients, c.Workers, c.Batch, c.Topics, int(c.Idle)} {
 		if n < 1 {
-			return errors.New("--events, --clients, --workers, --batch, --topics and --idle must be more than 0")
+			return usageError("--events, --clients, --workers, --batch, --topics and --idle must be more than 0")
 		}
 	}
 	if c.Events < c.Clients || c.Topics > 26*26 || c.Size < 0 || c.Delay < 0 || c.Handler < 0 {
-		return errors.New("there must be an event for each client, at most 676 topics, and no negative --size, --delay or --handler-time")
+		return usageError("there must be an event for each client, at most 676 topics, and no negative --size, --delay or --handler-time")
 	}
 	return onTestbed(func(ctx context.Context, bed *testbed.Bed) error {
 		results, err := bench.Run(ctx, bench.Options{

@@ -114,6 +114,8 @@ func (c *changeFlags) Validate() error {
 		return errors.New("give IDs or a filter, not both")
 	case c.Max < 1:
 		return errors.New("--max must be at least 1")
+	case len(c.IDs) > c.Max:
+		return fmt.Errorf("--max is %d, and there are %d IDs", c.Max, len(c.IDs))
 	}
 	return c.Flags.Validate()
 }
@@ -138,6 +140,11 @@ func (c *changeFlags) run(status *int, ch change) error {
 			tell("%s: nothing was changed", withoutPackage(err))
 			if c.JSON {
 				return printJSON(view.NewChanges(admin.Changes{Errors: []error{err}}))
+			}
+			if text, known, err := whereIs(ctx, a, missing.Name, time.Now()); err != nil || !known {
+				return err
+			} else {
+				tell("%s", text)
 			}
 			return nil
 		}

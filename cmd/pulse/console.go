@@ -30,7 +30,7 @@ deliveries with their attempts, errors and payloads. Ctrl-C ends it.
 It asks nobody who they are: whoever can reach the address sees everything. With the default address these are the
 users of this machine. To give it to others, let a service mount it behind its own authentication: docs/console.md.
 
-The database is asked every 5 seconds while a page is open, however many are, and not at all while none is.
+The address is printed, with --json as {"url": ADDRESS}. The database is asked every 5 seconds while a page is open, however many are, and not at all while none is.
 
 Examples:
   pulse console

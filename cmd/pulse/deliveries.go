@@ -68,7 +68,8 @@ func (c *deliveriesList) Run() error {
 		out := newList(c.Flags, deliveryColumns()...)
 		now := time.Now()
 		query := c.query()
-		more, err := pages(c.Limit, admin.MaxLimit, func(limit int) (int, bool, error) {
+		listed := listing{out: out, limit: c.Limit, most: admin.MaxLimit, group: c.Group, topic: c.Topic, event: c.Event, what: "delivery"}
+		return listed.print(ctx, s, a, func(limit int) (int, bool, error) {
 			query.Limit = limit
 			page, err := a.Deliveries(ctx, query)
 			if err != nil {
@@ -82,22 +83,6 @@ func (c *deliveriesList) Run() error {
 			query.Cursor = page.Next
 			return len(page.Deliveries), page.Next != "", nil
 		})
-		if err != nil {
-			return err
-		}
-		if out.rows == 0 {
-			if err := s.Known(ctx, a, c.Group, c.Topic); err != nil {
-				return err
-			}
-		}
-		if err := out.end("no delivery matches"); err != nil {
-			return err
-		}
-		if out.rows == 0 {
-			return tellWhere(ctx, a, c.Event)
-		}
-		tellMore(more, c.Limit, "deliveries")
-		return nil
 	})
 }
 

@@ -63,7 +63,8 @@ func (c *historyCommand) Run() error {
 			terminal.Column{Title: "DELIVERY"}, terminal.Column{Title: "N", Right: true}, terminal.Column{Title: "STATUS"},
 			terminal.Column{Title: "TOOK", Right: true}, terminal.Column{Title: "ERROR", Least: 12, Most: 60})
 		now := time.Now()
-		more, err := pages(c.Limit, pulse.MaxHistoryLimit, func(limit int) (int, bool, error) {
+		listed := listing{out: out, limit: c.Limit, most: pulse.MaxHistoryLimit, group: c.Group, topic: c.Topic, event: c.Event, what: "attempt"}
+		return listed.print(ctx, s, a, func(limit int) (int, bool, error) {
 			query.Limit = limit
 			page, err := client.History().Find(ctx, query)
 			if err != nil {
@@ -77,22 +78,6 @@ func (c *historyCommand) Run() error {
 			query.Cursor = page.Next
 			return len(page.Attempts), page.Next != "", nil
 		})
-		if err != nil {
-			return err
-		}
-		if out.rows == 0 {
-			if err := s.Known(ctx, a, c.Group, c.Topic); err != nil {
-				return err
-			}
-		}
-		if err := out.end("no attempt matches"); err != nil {
-			return err
-		}
-		if out.rows == 0 {
-			return tellWhere(ctx, a, c.Event)
-		}
-		tellMore(more, c.Limit, "attempts")
-		return nil
 	})
 }
 
@@ -115,26 +100,4 @@ func attemptCells(a pulse.Attempt, now time.Time) []string {
 		failure = a.Error.Code + ": " + a.Error.Message
 	}
 	return []string{terminal.Relative(a.CreatedAt, now), a.ConsumerGroup, a.Topic, a.DeliveryID, strconv.Itoa(a.Attempt), status, took, failure}
-}
-
-// pages asks for page after page until there are as many rows as wanted, 0 for all. It tells whether there are more.
-func pages(want, most int, next func(limit int) (got int, more bool, err error)) (bool, error) {
-	for have := 0; ; {
-		limit := most
-		if want > 0 {
-			limit = min(limit, want-have)
-		}
-		got, more, err := next(limit)
-		have += got
-		if err != nil || !more || want > 0 && have >= want {
-			return more, err
-		}
-	}
-}
-
-// tellMore says on standard error that a list is not complete.
-func tellMore(more bool, limit int, what string) {
-	if more {
-		tell("these are the first %s; there are more %s: --limit 0 shows all", terminal.Number(limit), what)
-	}
 }

@@ -169,6 +169,13 @@ func (p patient) waiting() bool {
 	return b.Undiscovered.N+b.Pending.N+b.Retrying.N+b.Processing.N > 0
 }
 
+// work is what there is to do.
+func (p patient) work() string {
+	b := p.backlog
+	return fmt.Sprintf("Undiscovered: %s, pending: %s, retrying: %s, processing: %s.",
+		countOf(b.Undiscovered), countOf(b.Pending), countOf(b.Retrying), countOf(b.Processing))
+}
+
 func (d *doctor) patients(ctx context.Context) ([]patient, error) {
 	overviews, err := d.store.Overviews(ctx, d.options.Group, d.options.Topic)
 	if err != nil {

@@ -25,7 +25,7 @@ func (d *doctor) leader(_ context.Context, p patient) error {
 		}
 		d.found(Finding{
 			Severity: severity, Check: CheckPause, Where: p.where(),
-			Text:   fmt.Sprintf("It has been paused since %s by %s%s. Undiscovered: %s, waiting: %s.", p.Paused.At.Format(time.RFC3339), p.Paused.Name, reason(p.Paused.Reason), countOf(p.backlog.Undiscovered), countOf(p.backlog.Pending)),
+			Text:   fmt.Sprintf("It has been paused since %s by %s%s. %s", p.Paused.At.Format(time.RFC3339), p.Paused.Name, reason(p.Paused.Reason), p.work()),
 			Remedy: fmt.Sprintf("Run %s when its handlers may run again, before the events expire.", command("pulse resume", p.ConsumerGroup, p.Topic)),
 		})
 	case !p.Leader.Until.After(d.store.Now()) && p.waiting():
@@ -35,8 +35,7 @@ func (d *doctor) leader(_ context.Context, p patient) error {
 		}
 		d.found(Finding{
 			Severity: Problem, Check: CheckLeader, Where: p.where(),
-			Text: fmt.Sprintf("%s, and there is work. Undiscovered: %s, pending: %s, retrying: %s, processing: %s.", last,
-				countOf(p.backlog.Undiscovered), countOf(p.backlog.Pending), countOf(p.backlog.Retrying), countOf(p.backlog.Processing)),
+			Text:   fmt.Sprintf("%s, and there is work. %s", last, p.work()),
 			Remedy: fmt.Sprintf("Start a replica of %s that subscribes to %s: none is running, or none reaches this database.", p.ConsumerGroup, p.Topic),
 		})
 	}
