@@ -8,7 +8,7 @@ TOOL  := $(GO) tool -modfile=.ci/tools/go.mod
 PKG  ?= ./...
 ARGS ?=
 # How long each fuzz target runs.
-FUZZ ?= 30s
+FUZZ ?= 25s
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-migration test test-short lint generate check-generated api bench-pulse bench stress soak clean
@@ -58,9 +58,11 @@ stress: ## Show with 70,000 events over several processes that none is lost or h
 soak: ## The same with random faults for ten minutes; ARGS='--soak 1h --seed 7' for others.
 	$(GO) run ./cmd/pulse stress --soak 10m $(ARGS)
 
-fuzz: ## Look for bytes that break the decoders, for a minute.
+fuzz: ## Look for bytes that break the decoders, for two minutes.
 	$(GO) test ./echoes -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
 	$(GO) test ./echoes/internal/everykind -run '^$$' -fuzz '^FuzzGenerated$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
+	$(GO) test ./echoes/kafka/internal/wire -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
+	$(GO) test ./examples/webhooks/jsonbson -run '^$$' -fuzz '^FuzzDocument$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
 
 clean: ## Remove built files. The servers in the user's cache directory stay.
 	rm -rf bin dist

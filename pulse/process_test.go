@@ -29,6 +29,7 @@ import (
 
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/internal/clock"
+	"github.com/orionjs/orion-go/pulse/observe"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
@@ -41,6 +42,7 @@ const childVariable = "PULSE_TEST_CONSUMER"
 //
 //	ready              the subscription is registered
 //	run ID ATTEMPT     the handler was called, with that first event
+//	hang ID            it hangs
 //	error TEXT         Config.OnError was called
 //	log TEXT           a record of the log
 //	closed             the client is closed; the process ends
@@ -70,6 +72,8 @@ type consumer struct {
 	HangAfter     int
 	CountRetries  bool
 	StoreThenHang bool
+	// HangAhead lets only a call hang that has claims behind it, made together with its own.
+	HangAhead bool
 	// DieAfter makes the process kill itself in that call, when it has stored the run; 0: never.
 	DieAfter int
 	// Idle makes runs store nothing: then handlers are fast, however busy the machine is.
@@ -105,7 +109,9 @@ func (c consumer) run() error {
 	if err != nil {
 		return err
 	}
+	h := &consumerHandler{consumer: c, runs: mc.Database(c.Database).Collection("runs"), released: make(chan struct{})}
 	client, err := pulse.New(ctx, mc, pulse.Config{
+		Observer:      h,
 		ConsumerGroup: "billing", Database: c.Database, WorkerCount: c.Workers,
 		PollInterval: c.Poll, LockTimeout: c.Lease, DiscoveryLockTimeout: c.Lease,
 		Logger:  slog.New(slog.NewTextHandler(lines{}, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -129,7 +135,6 @@ func (c consumer) run() error {
 	} else {
 		opts = append(opts, pulse.MaxRetries(c.MaxRetries))
 	}
-	h := &consumerHandler{consumer: c, runs: mc.Database(c.Database).Collection("runs"), released: make(chan struct{})}
 	topic := pulse.NewTopic[order](childTopic)
 	if c.BatchSize > 0 {
 		_, err = topic.SubscribeBatch(ctx, client, c.BatchSize, h.handle, opts...)
@@ -166,10 +171,14 @@ func (lines) Write(record []byte) (int, error) {
 
 type consumerHandler struct {
 	consumer
+	observe.Nothing
+	ahead    atomic.Int64 // of the last claim, what has not run
 	runs     *mongo.Collection
 	calls    atomic.Int64
 	released chan struct{}
 }
+
+func (h *consumerHandler) Claimed(c observe.Claimed) { h.ahead.Store(int64(c.Won)) }
 
 func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]) error {
 	attempt := events[0].Attempt
@@ -181,7 +190,11 @@ func (h *consumerHandler) handle(_ context.Context, events []*pulse.Event[order]
 	if attempt > 1 || !h.CountRetries {
 		calls = h.calls.Add(1)
 	}
-	hangs := h.HangAfter > 0 && calls >= int64(h.HangAfter)
+	behind := h.ahead.Add(-1)
+	hangs := h.HangAfter > 0 && calls >= int64(h.HangAfter) && (behind > 0 || !h.HangAhead)
+	if hangs {
+		say("hang ", events[0].ID)
+	}
 	if hangs && !h.StoreThenHang {
 		<-h.released
 	}
