@@ -23,7 +23,7 @@ import (
 // single steps, as it does with every repeated attempt: an event that kills processes then costs no
 // innocent one an attempt.
 const (
-	headLimit     = 100                    // of the order, read at once
+	headLimit     = 200                    // of the order, read at once
 	windowLimit   = 100                    // attempts claimed at once
 	windowTime    = 250 * time.Millisecond // of handler time in a window
 	stepPace      = 20 * time.Millisecond  // slower handlers gain nothing from windows

@@ -18,7 +18,7 @@ import (
 // what is owed at the head of the order.
 const (
 	stepLoad  = 50              // events read at once for coming steps
-	stepOwed  = 100             // ends of deliveries that may be owed
+	stepOwed  = 200             // ends of deliveries that may be owed
 	stepDebt  = 2 * time.Second // how long they may be
 	stepReady = 5               // with fewer loaded the next are read
 )
