@@ -132,7 +132,7 @@ func (c *Console) questionOf(ctx context.Context, values url.Values) (question, 
 			return question{}, err
 		}
 		return question{
-			Question: "Resume " + visible.Name(topic) + "?", Do: "Resume", Tone: "first", Back: back(values), Fields: subscription,
+			Question: "Resume " + visible.Name(topic) + "?", Do: "Resume", Tone: "first", Back: back(values), AskReason: true, Fields: subscription,
 			Text: []string{fmt.Sprintf("The replicas of %s take up at their next poll what has waited.", visible.Name(group))},
 		}, nil
 	case retryMatching, cancelMatching:

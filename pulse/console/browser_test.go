@@ -224,6 +224,22 @@ func TestBrowser_EveryPageFitsReadsAndKeepsThePolicy(t *testing.T) {
 			}
 		}
 	}
+	crowd := crowdedDay(t, pulsetest.Database(t))
+	c := newBrowser(t, serve(t, crowd.db, console.Config{Name: "shop · production", ReadWrite: true}).URL)
+	of := "group=" + longGroup + "-00&topic=" + longTopic
+	for _, width := range []int64{320, 375, 768, 1240} {
+		c.view(width, 812, "dark")
+		for _, path := range []string{"", "deliveries?state=error&" + of, "deliveries?since=abc&state=lost&from=yesterday&" + of, "delivery?id=" + crowd.failed, "subscription?" + of, "confirm?action=pause&" + of} {
+			c.open(path)
+			for _, fault := range eval[[]string](c, faults) {
+				t.Errorf("%s at %d, crowded: %s", path, width, fault)
+			}
+			// A long text has a bar of its own, and does not make the page endless.
+			if height := eval[int](c, `Math.max(0, ...[...document.querySelectorAll('.failure, .headers, pre')].map((e) => e.offsetHeight))`); height > 1100 {
+				t.Errorf("%s at %d, crowded: a part is %d high", path, width, height)
+			}
+		}
+	}
 	for _, line := range b.console() {
 		if !strings.Contains(line, "404") { // the last page is meant not to be there
 			t.Errorf("the page said: %s", line)

@@ -42,9 +42,11 @@ type run struct {
 type content struct {
 	ID, Publisher string
 	CreatedAt     time.Time
-	Gone, Hidden  bool
-	Headers       []fact
-	Payload       payload
+	// For is the later time that it was published for; zero for at once.
+	For          time.Time
+	Gone, Hidden bool
+	Headers      []fact
+	Payload      payload
 }
 
 func (c *Console) delivery(w http.ResponseWriter, r *http.Request) {
@@ -130,7 +132,7 @@ func verb(s admin.State) string {
 }
 
 func (c *Console) contentOf(e admin.Event) content {
-	out := content{ID: e.ID, Publisher: e.Publisher, CreatedAt: e.CreatedAt, Gone: e.Gone, Hidden: c.config.HidePayloads}
+	out := content{ID: e.ID, Publisher: e.Publisher, CreatedAt: e.CreatedAt, For: e.NotBefore, Gone: e.Gone, Hidden: c.config.HidePayloads}
 	if e.Gone {
 		return out
 	}

@@ -39,7 +39,7 @@ func queryOf(values url.Values) (q admin.DeliveryQuery, wrong []string) {
 		text := values.Get(name)
 		t, ok := timeOf(text)
 		if !ok && text != "" {
-			wrong = append(wrong, fmt.Sprintf("The time %s of %q is none. Write it like 2026-05-17T13:45.", quoted(text), name))
+			wrong = append(wrong, fmt.Sprintf("The time %s of %s is none. Write it like 2026-05-17T13:45.", quoted(text), quoted(name)))
 		}
 		return t
 	}

@@ -21,7 +21,7 @@ func TestDeliveries_SayWhatIsWrongWithTheFilter(t *testing.T) {
 	server, client := serve(t, s.db, console.Config{ReadWrite: true}), viewer(t)
 	for query, texts := range map[string][]string{
 		"state=lost&state=error": {"There is no state “lost”."},
-		"from=yesterday&to=x":    {"The time “yesterday” of \"from\" is none. Write it like 2026-05-17T13:45.", "The time “x” of \"to\" is none."},
+		"from=yesterday&to=x":    {"The time “yesterday” of “from” is none. Write it like 2026-05-17T13:45.", "The time “x” of “to” is none."},
 		"cursor=x":               {"Cursor"},
 		"from=2026-05-17T13:45&to=2026-05-16T13:45": {"From must be before To"},
 		"since=abc":                              {"There is no filter “since”. There are group, topic, state, event, code, from, to, cursor."},

@@ -41,7 +41,7 @@ func overviewOf(shot *snapshot, query string) overview {
 	var keys []subscriptionKey
 	look, paused := 0, 0
 	for _, s := range shot.subscriptions {
-		r := rowOf(s, shot.rates)
+		r := rowOf(s, shot)
 		keys = append(keys, subscriptionKey{s.Group, s.Topic})
 		o.Waiting = sum(o.Waiting, r.Waiting)
 		o.Running = sum(o.Running, s.Backlog.Processing)

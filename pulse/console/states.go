@@ -63,7 +63,9 @@ type row struct {
 	Why  string
 	Rate rate
 	// Waiting are the events and deliveries whose first attempt has not begun.
-	Waiting  admin.Count
+	Waiting admin.Count
+	// Later are the topic's events that wait for a later time, and when the next one is due. They are not late.
+	Later    string
 	Lag      time.Duration
 	RetryAge time.Duration
 }
@@ -82,11 +84,12 @@ func (r row) LagTone() string {
 // NeedsLook tells that somebody should look at it.
 func (r row) NeedsLook() bool { return r.State.Tone == bad || r.State.Tone == warn }
 
-func rowOf(s admin.Subscription, rates *rates) row {
+func rowOf(s admin.Subscription, shot *snapshot) row {
+	rates := shot.rates
 	b := s.Backlog
 	r := row{
 		Subscription: s, Rate: rates.of(subscriptionKey{s.Group, s.Topic}), Waiting: sum(b.Undiscovered, b.Pending),
-		Lag: time.Duration(b.LagSeconds * float64(time.Second)),
+		Lag: time.Duration(b.LagSeconds * float64(time.Second)), Later: later(shot, s.Topic),
 	}
 	if !b.OldestRetry.IsZero() {
 		r.RetryAge = max(0, rates.now.Sub(b.OldestRetry))
@@ -116,6 +119,22 @@ func rowOf(s admin.Subscription, rates *rates) row {
 		r.State = status{"Idle", "idle", quiet}
 	}
 	return r
+}
+
+// later says what waits for a later time.
+func later(shot *snapshot, topic string) string {
+	n, next := shot.scheduled.Topic(topic)
+	if n.N == 0 {
+		return ""
+	}
+	text := number(n.N)
+	if n.AtLeast {
+		text += "+"
+	}
+	if until := next.Sub(shot.rates.now); until > 0 {
+		return text + " for later, the next in " + duration(until)
+	}
+	return text + " for later, the next is due"
 }
 
 func waits(c admin.Count) string {

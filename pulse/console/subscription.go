@@ -40,7 +40,7 @@ func (c *Console) subscription(w http.ResponseWriter, r *http.Request) {
 		c.problem(w, r, http.StatusNotFound, problem{What: "There is no such subscription", Text: shot.missing(group, topic), Back: "./", BackText: "Overview"})
 		return
 	}
-	page := subscriptionPage{Row: rowOf(s, shot.rates), Facts: settingsOf(s)}
+	page := subscriptionPage{Row: rowOf(s, shot), Facts: settingsOf(s)}
 	if b := s.Backlog; b.Undiscovered.N > 0 {
 		page.NotYet = plural(b.Undiscovered.N, "event has", "events have") + " no delivery yet"
 	}
@@ -101,6 +101,9 @@ func settingsOf(s admin.Subscription) []fact {
 		{Name: "Since", Value: instant(s.CreatedAt)},
 		{Name: "Cursor", Value: instant(s.Cursor.Time), Note: "the last event that has a delivery"},
 		leader,
+	}
+	if s.Resumed != nil {
+		facts = append(facts, fact{Name: "Last resumed", Value: "by " + visible.Name(s.Resumed.Name) + ", " + instant(s.Resumed.At), Note: visible.Name(s.Resumed.Reason), Wide: true})
 	}
 	if s.OrderHolder.Owner != "" {
 		facts = append(facts, fact{Name: "Runs the order", Value: visible.Name(s.OrderHolder.Owner), Mono: true, Wide: true})

@@ -12,11 +12,17 @@ import (
 // countLimit is how far the counts go. A number above it would be looked at, not compared.
 const countLimit = 10_000
 
+// scheduledFor is how long a count of the events for a later time is good: it reads as many events as it counts.
+const scheduledFor = time.Minute
+
 // snapshot is what all viewers see. It is not changed once it is made.
 type snapshot struct {
 	read          time.Time
 	subscriptions []admin.Subscription
 	rates         *rates
+	// scheduled is what waits for a later time, as of scheduledAt.
+	scheduled   admin.Scheduled
+	scheduledAt time.Time
 }
 
 // watch makes snapshots.
@@ -55,6 +61,13 @@ func (w *watch) read(ctx context.Context, _ struct{}) (*snapshot, error) {
 		return last, err
 	}
 	shot := &snapshot{read: clock.Now(), subscriptions: subs, rates: next}
+	if last != nil && clock.Since(last.scheduledAt) < scheduledFor {
+		shot.scheduled, shot.scheduledAt = last.scheduled, last.scheduledAt
+	} else if shot.scheduled, err = w.admin.Scheduled(ctx); err != nil {
+		return last, err
+	} else {
+		shot.scheduledAt = shot.read
+	}
 	w.mu.Lock()
 	w.last = shot
 	w.mu.Unlock()
