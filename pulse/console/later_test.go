@@ -32,7 +32,7 @@ func TestLater_9_1_EventsThatWaitForTheirTime(t *testing.T) {
 		code, page := get(t, client, server.URL+"/pulse/"+path)
 		is.Equal(code, http.StatusOK)
 		has(t, page, "Idle")
-		is.True(regexp.MustCompile(`3 for later, the next in 1 h \d+ min`).MatchString(plain(page)))
+		is.True(regexp.MustCompile(`3 scheduled, the next in 1 h \d+ min`).MatchString(plain(page)))
 	}
 
 	due := time.Now().Add(time.Second).UTC()

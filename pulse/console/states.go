@@ -64,10 +64,10 @@ type row struct {
 	Rate rate
 	// Waiting are the events and deliveries whose first attempt has not begun.
 	Waiting admin.Count
-	// Later are the topic's events that wait for a later time, and when the next one is due. They are not late.
-	Later    string
-	Lag      time.Duration
-	RetryAge time.Duration
+	// Scheduled are the topic's events that wait for a later time, and when the next one is due. They are not late.
+	Scheduled string
+	Lag       time.Duration
+	RetryAge  time.Duration
 }
 
 // HasLag tells that something is not finished.
@@ -89,7 +89,7 @@ func rowOf(s admin.Subscription, shot *snapshot) row {
 	b := s.Backlog
 	r := row{
 		Subscription: s, Rate: rates.of(subscriptionKey{s.Group, s.Topic}), Waiting: sum(b.Undiscovered, b.Pending),
-		Lag: time.Duration(b.LagSeconds * float64(time.Second)), Later: later(shot, s.Topic),
+		Lag: time.Duration(b.LagSeconds * float64(time.Second)), Scheduled: scheduled(shot, s.Topic),
 	}
 	if !b.OldestRetry.IsZero() {
 		r.RetryAge = max(0, rates.now.Sub(b.OldestRetry))
@@ -121,8 +121,8 @@ func rowOf(s admin.Subscription, shot *snapshot) row {
 	return r
 }
 
-// later says what waits for a later time.
-func later(shot *snapshot, topic string) string {
+// scheduled says what waits for a later time.
+func scheduled(shot *snapshot, topic string) string {
 	n, next := shot.scheduled.Topic(topic)
 	if n.N == 0 {
 		return ""
@@ -132,9 +132,9 @@ func later(shot *snapshot, topic string) string {
 		text += "+"
 	}
 	if until := next.Sub(shot.rates.now); until > 0 {
-		return text + " for later, the next in " + duration(until)
+		return text + " scheduled, the next in " + duration(until)
 	}
-	return text + " for later, the next is due"
+	return text + " scheduled, the next is due"
 }
 
 func waits(c admin.Count) string {
