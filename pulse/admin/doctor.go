@@ -91,7 +91,7 @@ const (
 	mendBatch   = 25
 )
 
-// Doctor examines a database. It costs about a dozen commands and ten for each subscription, each of them bounded. An
+// Doctor examines a database. It costs about fifteen commands and as many for each subscription, each of them bounded. An
 // error means that the examination itself could not go on: the findings until then are in the report.
 //
 // What it cannot see: whether a handler is right, and what happens between two looks. Call it again after a few

@@ -67,6 +67,25 @@ func readSample(ctx context.Context, cursor *mongo.Cursor, err error, limit int)
 	return found, err
 }
 
+// look is what a sample is taken of.
+type look struct {
+	coll   *mongo.Collection
+	filter bson.D
+}
+
+// samples adds up samples.
+func (s *Store) samples(ctx context.Context, limit int, looks ...look) (all Sample, err error) {
+	for _, l := range looks {
+		found, err := s.sample(ctx, l.coll, l.filter, limit)
+		if err != nil {
+			return Sample{}, err
+		}
+		all.add(found.N, found.AtLeast)
+		all.IDs = append(all.IDs, found.IDs...)
+	}
+	return all, nil
+}
+
 // UnknownStates samples the deliveries of a subscription in a state that no version knows.
 func (s *Store) UnknownStates(ctx context.Context, group, topic string, limit int) (Sample, error) {
 	found, err := s.sample(ctx, s.deliveries, bson.D{
@@ -86,13 +105,7 @@ func (s *Store) HalfDone(ctx context.Context, group, topic string, before time.T
 	since := func(field string) bson.D {
 		return append(slices.Clone(marked), bson.E{Key: field, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: before}}}}})
 	}
-	found, err := s.sample(ctx, s.deliveries, since("updatedAt"), limit)
-	if err == nil {
-		var more Sample
-		more, err = s.sample(ctx, s.history, since("endedAt"), limit)
-		found.add(more.N, more.AtLeast)
-		found.IDs = append(found.IDs, more.IDs...)
-	}
+	found, err := s.samples(ctx, limit, look{s.deliveries, since("updatedAt")}, look{s.history, since("endedAt")})
 	if err != nil {
 		err = fmt.Errorf("pulse: consumer group %s, topic %s: look for half-done steps: %w", group, topic, err)
 	}
@@ -102,13 +115,8 @@ func (s *Store) HalfDone(ctx context.Context, group, topic string, before time.T
 // Unstamped samples events that have waited for their place in the order since before a time: committed ones of
 // transactions, and those whose later time has come.
 func (s *Store) Unstamped(ctx context.Context, before time.Time, limit int) (Sample, error) {
-	found, err := s.sample(ctx, s.events, append(pending(), bson.E{Key: "createdAt", Value: bson.D{{Key: "$lt", Value: before}}}), limit)
-	if err == nil {
-		var due Sample
-		due, err = s.sample(ctx, s.events, waiting(before), limit)
-		found.add(due.N, due.AtLeast)
-		found.IDs = append(found.IDs, due.IDs...)
-	}
+	committed := append(pending(), bson.E{Key: "createdAt", Value: bson.D{{Key: "$lt", Value: before}}})
+	found, err := s.samples(ctx, limit, look{s.events, committed}, look{s.events, waiting(before)})
 	if err != nil {
 		err = fmt.Errorf("pulse: look for events that wait for their place in the order: %w", err)
 	}
