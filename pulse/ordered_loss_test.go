@@ -3,6 +3,7 @@ package pulse_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -120,4 +121,40 @@ func TestOrdered_4_9_GoesOnAfterClaimsThatTookTooLong(t *testing.T) {
 	s.runs.Wait(t, 2*n)
 	settledV1(t, db, 2*n)
 	is.Equal(s.overlaps.Load(), int32(0))
+}
+
+// Where outcomes are stored more slowly than a window sends them, those of an attempt and the mark that it has started come
+// together in one write. The order goes on: nothing waits for a lease that was never lost, and nothing runs again.
+func TestOrdered_4_9_GoesOnWhereOutcomesAreStoredSlowly(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	const topics, n = 3, 100
+	db := pulsetest.Database(t)
+	var reported pulsetest.Recorder[error]
+	config := leased(db, 10*time.Minute, &reported) // an order that is lost is not missed
+	config.WorkerCount = topics
+	c := startClient(t, config, func(opts *options.ClientOptions) { opts.SetAppName(db.Name()) })
+	var runs [topics]pulsetest.Recorder[string]
+	for i := range runs {
+		topic := pulse.NewTopic[order](fmt.Sprint("order.created.", i))
+		publishMany(t, topic, c, n)
+	}
+	pulsetest.NewFailPoint(t, db.Client()).Set(pulsetest.Failure{AppName: db.Name(), Commands: []string{"update"}, Block: 100 * time.Millisecond})
+	for i := range runs {
+		topic := pulse.NewTopic[order](fmt.Sprint("order.created.", i))
+		_, err := topic.Subscribe(t.Context(), c, func(_ context.Context, e *pulse.Event[order]) error {
+			time.Sleep(5 * time.Millisecond) // a window lasts for a while
+			runs[i].Add(fmt.Sprint(e.Data.Number))
+			return nil
+		}, orderedBy()...)
+		is.NoErr(err)
+	}
+	for i := range runs {
+		is.Equal(runs[i].Wait(t, n), upTo(n))
+	}
+	settledV1(t, db, topics*n)
+	for i := range runs {
+		is.Equal(runs[i].Len(), n) // each once
+	}
+	is.Equal(reported.Len(), 0)
 }

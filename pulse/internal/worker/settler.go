@@ -279,13 +279,15 @@ func (s *settler) write(ctx context.Context, batch []settled) error {
 // writeInOrder stores the outcomes of one order, all or none, and tells whether the order is still held.
 func (s *settler) writeInOrder(ctx context.Context, outcomes []settled) (stored, held bool, err error) {
 	settlements := make([]store.Settlement, len(outcomes))
-	var next *store.Lease
 	for i, e := range outcomes {
 		settlements[i] = e.settlement
-		if e.next != nil {
-			lease := e.next.leaseRef()
-			next = &lease
-		}
+	}
+	// Behind other outcomes the next one of an earlier flush has ended meanwhile: its own is among these, and it is not
+	// locked any more. That would pass for a lease that was lost.
+	var next *store.Lease
+	if last := outcomes[len(outcomes)-1]; last.next != nil {
+		lease := last.next.leaseRef()
+		next = &lease
 	}
 	return s.pool.Store.SettleInOrder(ctx, settlements, next, s.pool.HistoryRetention)
 }
