@@ -25,7 +25,7 @@ import (
 // imports are the packages that blocks name without importing them.
 var imports = map[string]string{
 	"admin": "github.com/orionjs/orion-go/pulse/admin", "bson": "go.mongodb.org/mongo-driver/v2/bson", "cmp": "cmp", "context": "context",
-	"echoes": "github.com/orionjs/orion-go/echoes", "echoestest": "github.com/orionjs/orion-go/echoes/echoestest", "errors": "errors", "fmt": "fmt", "http": "net/http",
+	"echoes": "github.com/orionjs/orion-go/echoes", "echoestest": "github.com/orionjs/orion-go/echoes/echoestest", "errors": "errors", "fmt": "fmt", "fnv": "hash/fnv", "http": "net/http",
 	"json": "encoding/json", "kafka": "github.com/orionjs/orion-go/echoes/kafka", "kgo": "github.com/twmb/franz-go/pkg/kgo", "log": "log",
 	"mongo": "go.mongodb.org/mongo-driver/v2/mongo", "options": "go.mongodb.org/mongo-driver/v2/mongo/options", "os": "os",
 	"pulse": "github.com/orionjs/orion-go/pulse", "pulsetest": "github.com/orionjs/orion-go/pulse/pulsetest", "rate": "golang.org/x/time/rate",
