@@ -97,6 +97,8 @@ func TestObserver_TracesGoOverKafkaAndItsRetries(t *testing.T) {
 		for _, p := range of(all, "process "+topic, system) {
 			is.True(published[p.Parent().SpanID().String()])
 			is.Equal(p.SpanContext().TraceID(), request.SpanContext().TraceID())
+			is.Equal(len(p.Links()), 1)
+			is.Equal(p.Links()[0].SpanContext.SpanID(), p.Parent().SpanID())
 		}
 	}
 

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/matryer/is"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
@@ -110,11 +112,39 @@ func TestTelemetry_ATraceLeadsFromTheRequestToTheBatch(t *testing.T) {
 	is.Equal(len(batch.Links()), 1)
 	is.Equal(batch.Links()[0].SpanContext.SpanID(), publish.SpanContext().SpanID())
 	is.Equal(batch.Links()[0].SpanContext.TraceID(), customer.SpanContext().TraceID())
+	is.Equal(publish.SpanKind(), trace.SpanKindProducer) // its context is what the event was created in
 	is.Equal(batch.SpanKind(), trace.SpanKindConsumer)
+	is.True(!batch.Parent().IsValid())
+	// The conventions for messaging, in the version that the spans name.
+	is.Equal(publish.InstrumentationScope().SchemaURL, semconv.SchemaURL)
+	is.Equal(attributes(publish.Attributes()), map[attribute.Key]any{
+		semconv.MessagingSystemKey: "pulse", semconv.MessagingDestinationNameKey: "order.placed", semconv.MessagingMessageIDKey: "1",
+		semconv.MessagingOperationNameKey: "publish", semconv.MessagingOperationTypeKey: "send",
+	})
+	attempt := attributes(batch.Attributes())
+	is.True(attempt["pulse.delivery.id"] != "")
+	delete(attempt, "pulse.delivery.id")
+	is.Equal(attempt, map[attribute.Key]any{
+		semconv.MessagingSystemKey: "pulse", semconv.MessagingDestinationNameKey: "order.placed", semconv.MessagingConsumerGroupNameKey: "warehouse",
+		semconv.MessagingOperationNameKey: "process", semconv.MessagingOperationTypeKey: "process", semconv.MessagingBatchMessageCountKey: int64(1),
+		"pulse.attempt": int64(1),
+	})
+	is.Equal(attributes(batch.Links()[0].Attributes), map[attribute.Key]any{semconv.MessagingMessageIDKey: "1"})
+	is.Equal(attributes(asked.Attributes())[semconv.MessagingBatchMessageCountKey], int64(1)) // PublishMany
+	is.Equal(len(receipt.Links()), 1)
+	is.Equal(receipt.Links()[0].SpanContext.SpanID(), asked.SpanContext().SpanID())
 	is.Equal(load.Parent().SpanID(), batch.SpanContext().SpanID())
 	is.Equal(asked.Parent().SpanID(), load.SpanContext().SpanID())
 	is.Equal(receipt.Parent().SpanID(), asked.SpanContext().SpanID())
 	is.Equal(receipt.SpanContext().TraceID(), batch.SpanContext().TraceID())
+}
+
+func attributes(list []attribute.KeyValue) map[attribute.Key]any {
+	all := map[attribute.Key]any{}
+	for _, a := range list {
+		all[a.Key] = a.Value.AsInterface()
+	}
+	return all
 }
 
 func TestTelemetry_WithoutADatabaseSaysHowToGetOne(t *testing.T) {

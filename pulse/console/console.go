@@ -34,6 +34,7 @@ type Console struct {
 	watch   *watch
 	lists   *cache[admin.DeliveryQuery, admin.DeliveryPage]
 	details *cache[string, *deliveryPage]
+	events  *cache[string, admin.Event]
 	handler http.Handler
 }
 
@@ -52,6 +53,13 @@ func New(a *admin.Admin, config Config) *Console {
 		return a.Deliveries(ctx, q)
 	})
 	c.details = newCache(c.readDelivery)
+	c.events = newCache(func(ctx context.Context, id string) (admin.Event, error) {
+		events, err := a.Events(ctx, id)
+		if err != nil {
+			return admin.Event{}, err
+		}
+		return events[0], nil
+	})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.overview)
 	mux.HandleFunc("GET /subscription", c.subscription)
@@ -102,4 +110,5 @@ func (c *Console) changed() {
 	c.watch.cache.changed()
 	c.lists.changed()
 	c.details.changed()
+	c.events.changed()
 }

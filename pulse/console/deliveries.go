@@ -74,6 +74,8 @@ type deliveriesPage struct {
 	// Filtered tells that anything is selected, More that it is by what is folded away otherwise.
 	Filtered, More bool
 	List           deliveryList
+	// Where says where an event is that was asked for and has no such delivery.
+	Where string
 	// Next and First are the addresses of other pages; Earlier tells that this one is not the first.
 	Next, First string
 	Earlier     bool
@@ -116,6 +118,18 @@ func (c *Console) deliveries(w http.ResponseWriter, r *http.Request) {
 		// What is no longer subscribed may still have deliveries; those are shown.
 		code, title, body.Wrong = http.StatusNotFound, "There is nothing of that name", []string{unknown}
 	}
+	if len(body.Wrong) == 0 && q.EventID != "" && len(page.Deliveries) == 0 {
+		event, err := c.events.get(r.Context(), q.EventID)
+		if err != nil {
+			c.unreadable(w, r, err)
+			return
+		}
+		if event.Gone {
+			code, title = http.StatusNotFound, "There is nothing of that name"
+			body.Wrong = []string{"No event " + quoted(q.EventID) + " is stored. It has another ID, was cancelled before its time, or its retention has deleted it."}
+		}
+		body.Where = whereIs(event, shot.rates.now)
+	}
 	body.fill(shot, values)
 	if c.config.ReadWrite {
 		body.Bulk = bulkOf(q, values)
@@ -130,6 +144,20 @@ func (c *Console) deliveries(w http.ResponseWriter, r *http.Request) {
 	}
 	body.Title = title
 	c.renderStatus(w, r, code, "deliveries", layout{Title: title, Place: "deliveries", Read: shot.read, Body: body})
+}
+
+// whereIs says where an event is that has no delivery of those that were asked for.
+func whereIs(e admin.Event, now time.Time) string {
+	switch {
+	case e.Waiting && e.NotBefore.After(now):
+		return "The event waits for its time, " + instant(e.NotBefore) + ". No group gets it before."
+	case e.Waiting && !e.NotBefore.IsZero():
+		return "The event has been due since " + instant(e.NotBefore) + ", and no client has published it yet."
+	case e.Waiting:
+		return "The event was stored in a transaction. A client gives it its place in the order within a poll."
+	default:
+		return "The event is published. A group that is behind has no delivery of it yet; one that ended may have been deleted by the history retention of its group."
+	}
 }
 
 // fill puts into the form what was asked for, as it was typed.

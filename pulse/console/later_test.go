@@ -35,12 +35,23 @@ func TestLater_9_1_EventsThatWaitForTheirTime(t *testing.T) {
 		is.True(regexp.MustCompile(`3 scheduled, the next in 1 h \d+ min`).MatchString(plain(page)))
 	}
 
+	// One that is asked for says where it is, though it has no delivery.
+	at := time.Now().Add(90 * time.Minute).UTC()
+	waiting, err := orders.Publish(t.Context(), s.client, order{4}, pulse.NotBefore(at))
+	is.NoErr(err)
+	code, page := get(t, client, server.URL+"/pulse/deliveries?event="+waiting.ID)
+	is.Equal(code, http.StatusOK)
+	has(t, page, "No deliveries", "The event waits for its time, "+at.Format("2 Jan 2006, 15:04:05")+". No group gets it before.")
+	code, page = get(t, client, server.URL+"/pulse/deliveries?event=none")
+	is.Equal(code, http.StatusNotFound)
+	has(t, page, "No event “none” is stored")
+
 	due := time.Now().Add(time.Second).UTC()
-	_, err := orders.Publish(t.Context(), s.client, order{7}, pulse.NotBefore(due))
+	_, err = orders.Publish(t.Context(), s.client, order{7}, pulse.NotBefore(due))
 	is.NoErr(err)
 	is.Equal(s.handled.Wait(t, 1), []int{7})
 	d := s.await(t, 1, admin.Succeeded)[0]
-	_, page := get(t, client, server.URL+"/pulse/delivery?id="+d.ID)
+	_, page = get(t, client, server.URL+"/pulse/delivery?id="+d.ID)
 	has(t, page, "for "+due.Format("2 Jan 2006, 15:04:05"))
 }
 
