@@ -86,13 +86,11 @@ func (c *consumer) stop() error {
 	c.mu.Lock()
 	clear(c.partitions) // and the one that leaving the group brings finds nothing
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
-	defer cancel()
 	var errs []error
 	if left > 0 {
 		errs = append(errs, fmt.Errorf("%d handlers have not returned %v after their context ended; their events are delivered again", left, cancelGrace))
 	}
-	if err := c.client.CommitMarkedOffsets(ctx); err != nil {
+	if err := c.commitLast(); err != nil {
 		errs = append(errs, fmt.Errorf("commit the last offsets, whose events are delivered again: %w", err))
 	}
 	return errors.Join(errs...)
