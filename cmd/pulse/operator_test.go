@@ -21,6 +21,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/orionjs/orion-go/internal/masked"
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
@@ -59,7 +60,6 @@ type desk struct {
 	db  *mongo.Database
 
 	services map[string]*pulse.Client
-	broken   bool // the group of the documented story is
 }
 
 func newDesk(t *testing.T) *desk {
@@ -176,33 +176,10 @@ func golden(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: golden stdout|stderr FILE")
 	}
-	got, want := mask(ts.ReadFile(args[0])), mask(ts.ReadFile(args[1]))
+	got, want := masked.Text(ts.ReadFile(args[0])), masked.Text(ts.ReadFile(args[1]))
 	if got != want {
 		ts.Fatalf("%s is\n%s\nwant\n%s", args[0], got, want)
 	}
-}
-
-// volatile is what differs in every run, and what stands for it.
-var volatile = []struct {
-	expr *regexp.Regexp
-	name string
-}{
-	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
-	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
-	{regexp.MustCompile(`getSiblingDB\("\w+"\)`), `getSiblingDB(DATABASE)`},
-	{regexp.MustCompile(`go:[\w.:/-]+`), "go:WORKER"},
-	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m|h|d)(\d+[smh])?\b`), "SPAN"},
-	{regexp.MustCompile(`"durationMs": ?[\d.e-]+,\s*`), ""}, // absent when it is 0
-	{regexp.MustCompile(`"lagSeconds": ?[\d.e-]+`), `"lagSeconds": NUMBER`},
-	{regexp.MustCompile(`(?m) +$`), ""},
-	{regexp.MustCompile(` {2,}`), "  "}, // columns are as wide as what differs
-}
-
-func mask(s string) string {
-	for _, v := range volatile {
-		s = v.expr.ReplaceAllString(s, v.name)
-	}
-	return s
 }
 
 var errNotYet = errors.New("not yet")

@@ -7,11 +7,11 @@
 //     declarations or statements. What a reader imagines around it, a client or a type, stands in an HTML comment
 //     directly above, which no reader sees: `<!-- with`, declarations, `-->`. Above a block that cannot share the
 //     page's package stands `<!-- alone -->`.
-//   - sh: a shell runs it with stand-ins for all programs, and each command line that was seen is judged: flags of
-//     pulse and echoesgen, targets of make, packages and files that are named.
+//   - sh: a shell runs it, with the real programs and servers of the test's own, and what it prints is what a block
+//     of text directly below shows. What cannot be run, what gets other arguments here, and what goes on until Ctrl-C,
+//     is in the lists of standin_test.go. Above a block that belongs into a folder with a service stands
+//     `<!-- in: FOLDER -->`, of which it gets a copy.
 //   - js: mongosh scripts are run against a database with the collections of Pulse.
 //   - json and mermaid are parsed, as far as that takes no browser.
 //   - text is output, and stands for itself.
-//
-// `<!-- not run: REASON -->` above a block says why it is only read.
 package doccheck

@@ -50,9 +50,6 @@ func TestPages_GoCompiles(t *testing.T) {
 			if _, tutorial := b.note("tutorial"); tutorial {
 				continue // run as a whole by TestReadme_TutorialWorksAsWritten
 			}
-			if _, left := b.note("not run"); left {
-				continue
-			}
 			blocks++
 			if err := b.write(dir); err != nil {
 				t.Error(err)
@@ -75,6 +72,9 @@ func TestPages_GoCompiles(t *testing.T) {
 	}
 }
 
+// self is the path of this module.
+const self = "github.com/orionjs/orion-go"
+
 func goEnv() []string { return append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod") }
 
 // moduleBeside makes an empty module with this one's dependencies, in which this one is replaced by the checkout.
@@ -89,6 +89,7 @@ func moduleBeside(t *testing.T) string {
 	is.True(bytes.HasPrefix(mod, []byte("module "+self+"\n")))
 	mod = bytes.Replace(mod, []byte("module "+self), []byte("module docs.example"), 1)
 	mod = fmt.Appendf(mod, "\nrequire %s v0.0.0\n\nreplace %s => %s\n", self, self, top)
+	mod = fmt.Appendf(mod, "\ntool (\n\t%s/cmd/echoesgen\n\t%s/cmd/pulse\n)\n", self, self)
 	is.NoErr(os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600))
 	sum, err := os.ReadFile(filepath.Join(top, "go.sum"))
 	is.NoErr(err)

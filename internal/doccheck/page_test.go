@@ -19,12 +19,14 @@ type page struct {
 	name   string // from the repository's top, with slashes
 	blocks []block
 	prose  string // the text without blocks, line for line
+	dir    string // where it lies, if that is not its place in the repository
 }
 
 // block is one fenced block.
 type block struct {
 	page  string
 	line  int // of the fence
+	end   int // of the closing fence
 	lang  string
 	text  string
 	notes []string // the HTML comments directly above, without their signs
@@ -103,6 +105,7 @@ func parse(name, text string) page {
 		prose := "\n"
 		switch {
 		case open != nil && strings.TrimSpace(bare) == "```":
+			open.end = i + 1
 			p.blocks = append(p.blocks, *open)
 			open = nil
 		case open != nil:
@@ -137,17 +140,21 @@ func parse(name, text string) page {
 // languages are those that some test here looks at. What is only shown, such as output, is text.
 var languages = regexp.MustCompile(`^(go|sh|js|json|yaml|promql|mermaid|text)$`)
 
-// TestPages_EveryBlockIsChecked: no block escapes by a language that nothing looks at, and none is left out without a
-// reason.
+var indented = regexp.MustCompile(`(?m)(?:\A|^[^\S\n]*\n) {4}\S`)
+
+// TestPages_EveryBlockIsChecked: no block escapes by a language that nothing looks at, or by being indented.
 func TestPages_EveryBlockIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages(t) {
+		for _, at := range indented.FindAllStringIndex(p.prose, -1) {
+			t.Errorf("%s:%d: an indented block: fence it, and say its language", p.name, strings.Count(p.prose[:at[1]], "\n")+1)
+		}
 		for _, b := range p.blocks {
 			if !languages.MatchString(b.lang) {
 				t.Errorf("%s:%d: a block of the language %q: say one of %s; output is text", b.page, b.line, b.lang, languages)
 			}
 			for _, n := range b.notes {
-				if !regexp.MustCompile(`^(with\s|alone$|tutorial:|not run: \S+ \S+)`).MatchString(n) {
+				if !regexp.MustCompile(`^(with\s|alone$|tutorial:|in: \S+$)`).MatchString(n) {
 					t.Errorf("%s:%d: a comment above the block that no test knows: %q", b.page, b.line, n)
 				}
 			}

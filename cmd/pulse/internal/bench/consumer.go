@@ -83,7 +83,8 @@ func serveConsumer(ctx context.Context, raw json.RawMessage, m *fleet.Member) (a
 		return nil, err
 	}
 	used := newMeter(&watch)
-	if err := client.Start(ctx); err != nil {
+	// The others may have handled everything before this one has started. It has a report all the same.
+	if err := client.Start(ctx); err != nil && ctx.Err() == nil {
 		return nil, err
 	}
 	if order.Settle > 0 {

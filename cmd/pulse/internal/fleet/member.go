@@ -39,7 +39,12 @@ func (m *Member) Begin(ctx context.Context) error {
 	case <-m.begin:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		select {
+		case <-m.begin: // the word to end came close behind
+			return nil
+		default:
+			return context.Cause(ctx)
+		}
 	}
 }
 
