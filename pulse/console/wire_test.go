@@ -95,7 +95,7 @@ func TestCost_OnTheWireIsWhatIsStated(t *testing.T) {
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	client := viewer(t)
-	n, names := w.take()
+	_, names := w.take()
 	is.Equal(names, "") // before anybody looks
 
 	look := func() {
@@ -120,7 +120,7 @@ func TestCost_OnTheWireIsWhatIsStated(t *testing.T) {
 		console.Expire(c)
 		look()
 	}
-	if n, names = w.take(); n != 12*perLook {
+	if n, names := w.take(); n != 12*perLook {
 		t.Errorf("a minute of looks sent %d commands: %s", n, names)
 	}
 }
