@@ -45,7 +45,7 @@ func TestPages_CommandsRun(t *testing.T) {
 			if !slices.ContainsFunc(p.blocks, block.runs) {
 				continue
 			}
-			t.Run(p.name, func(t *testing.T) {
+			t.Run(strings.ReplaceAll(p.name, "/", "_"), func(t *testing.T) {
 				t.Parallel()
 				run := w.read(t, p)
 				mu.Lock()
