@@ -47,7 +47,7 @@ func pages(t *testing.T) []page {
 	t.Helper()
 	is := is.New(t)
 	var names []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "examples/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		is.NoErr(err)
 		names = append(names, found...)
