@@ -88,3 +88,31 @@ func ExamplePublished() {
 	})
 	// Output: shipped 7
 }
+
+// What a service published comes back as typed items, in their order, decoded as a listener would get it.
+func ExampleItems() {
+	exampletest.Run(func(t testing.TB) {
+		events := &echoestest.Publisher{}
+		for _, number := range []string{"7", "8"} {
+			if _, err := shop.PublishOrder(t.Context(), events, shop.Order{Number: number}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, item := range echoestest.Items[shop.Order](t, events, shop.TopicOrder) {
+			fmt.Println(item.Params.Number)
+		}
+	})
+	// Output:
+	// 7
+	// 8
+}
+
+// An app of your services takes events in memory; nothing is started, and no server is asked.
+func ExampleNew() {
+	exampletest.Run(func(t testing.TB) {
+		events := &echoestest.Publisher{}
+		app := echoestest.New(t, &shop.Shop{Events: events})
+		fmt.Println(echoestest.Handle(t, app, shop.TopicOrder, shop.Order{Number: "7", Cents: 1999}), events.Len())
+	})
+	// Output: <nil> 1
+}

@@ -183,3 +183,12 @@ func ExampleFailPoint() {
 		Block:     10 * time.Millisecond,
 	})
 }
+
+// A client of the test's own, to watch or to disturb; the server is that of MONGODB_URI, which pulse dev sets.
+func ExampleClient() {
+	exampletest.Run(func(t testing.TB) {
+		client := pulsetest.Client(t, func(o *options.ClientOptions) { o.SetAppName("shop") })
+		fmt.Println(client.Ping(t.Context(), nil))
+	})
+	// Output: <nil>
+}
