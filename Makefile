@@ -11,7 +11,7 @@ ARGS ?=
 FUZZ ?= 80000x
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-migration test test-short lint generate check-generated api bench-pulse bench stress soak clean
+.PHONY: help demo demo-migration test test-short lint generate check-generated api bench-pulse bench stress soak fuzz clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,7 @@ stress: ## Show with 70,000 events over several processes that none is lost or h
 soak: ## The same with random faults for ten minutes; ARGS='--soak 1h --seed 7' for others.
 	$(GO) run ./cmd/pulse stress --soak 10m $(ARGS)
 
-fuzz: ## Look for bytes that break the decoders, for two minutes.
+fuzz: ## Look for bytes that break the decoders, with as many inputs for each as FUZZ says.
 	$(GO) test ./echoes -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
 	$(GO) test ./echoes/internal/everykind -run '^$$' -fuzz '^FuzzGenerated$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
 	$(GO) test ./echoes/kafka/internal/wire -run '^$$' -fuzz '^FuzzDecode$$' -fuzztime $(FUZZ) -fuzzminimizetime 5x
