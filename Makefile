@@ -11,7 +11,7 @@ ARGS ?=
 FUZZ ?= 80000x
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-migration test test-short lint generate check-generated api bench-pulse bench stress soak fuzz clean
+.PHONY: help demo demo-migration test test-short lint generate check-generated api bench bench-go stress soak fuzz clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,10 +46,10 @@ check-generated: ## Fail if a generated file is not up to date.
 api: ## List what the public packages export in api/, after a change that is meant.
 	$(GO) test ./internal/apisurface -update
 
-bench-pulse: ## Measure throughput, latency and the commands that an event costs (see docs/benchmarks.md).
+bench: ## Measure throughput, latency and the commands that an event costs (see docs/benchmarks.md).
 	$(GO) run ./cmd/pulse bench $(ARGS)
 
-bench: ## Run the Go benchmarks, with a database of their own.
+bench-go: ## Run the Go benchmarks, with a database of their own.
 	$(PULSE) -- $(GO) test -run '^$$' -bench . -benchmem $(ARGS) $(PKG)
 
 stress: ## Show with 70,000 events over several processes that none is lost or handled twice.
