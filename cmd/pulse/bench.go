@@ -10,7 +10,7 @@ import (
 )
 
 type benchCommand struct {
-	Scenario []string      `arg:"" optional:"" help:"What to measure: publish, publish-many, single, batch, ordered, ordered-steps, retry-storm, fan-out, latency-idle, latency-rate, idle. Default: all."`
+	Scenario []string      `arg:"" optional:"" help:"What to measure: publish, publish-many, single, batch, ordered, ordered-steps, retry-storm, fan-out, latency-idle, latency-rate, idle, decode. Default: all."`
 	Events   int           `help:"Events of each scenario; those of latency take fewer." default:"10000"`
 	Size     int           `help:"Bytes that are added to the data of each event." default:"200"`
 	Clients  int           `help:"Processes that work side by side." default:"1"`
@@ -33,7 +33,7 @@ at the end. The server is that of MONGODB_URI or, without it, one that is starte
 The floor is the same work done with the bare driver, in the least commands that store, claim and complete the
 same documents, without leases, retries and all else that makes it safe.
 
-Decoding, encoding and the generator are measured with: go test -run '^$' -bench . ./echoes/... ./generator/...
+More of decoding, of encoding and of the generator: go test -run '^$' -bench . ./echoes/... ./generator/...
 
 docs/benchmarks.md says what each figure means.
 

@@ -37,6 +37,12 @@ func TestBench_CountsWhatEachScenarioAsksOfTheServer(t *testing.T) {
 		case "idle":
 			is.Equal(r.Events, 0)
 			continue
+		case "decode":
+			is.Equal(r.Events, 300)
+			is.True(r.PerSecond > 0 && r.Ratio > 0)
+			is.True(3*r.AllocationsPerEvent <= r.Floor.AllocationsPerEvent)
+			is.Equal(len(r.Commands), 0)
+			continue
 		}
 		is.True(r.Events >= 100 && r.CommandsPerEvent > 0 && r.BytesPerEvent > 200) // r
 		is.True(r.CPUPer1000 > 0 && r.PeakMemory > 1<<20)

@@ -56,6 +56,8 @@ type Result struct {
 	CPUShare   float64 `json:"cpuShare,omitempty"`
 	// PeakMemory is the most that one process had in use, in bytes; 0 where that is not known.
 	PeakMemory int64 `json:"peakMemory,omitempty"`
+	// AllocationsPerEvent are those of decoding one event.
+	AllocationsPerEvent float64 `json:"allocationsPerEvent,omitempty"`
 	// Floor is what the bare driver takes for the same, Ratio the throughput as a part of the floor's; of a latency the
 	// floor's median as a part of ours.
 	Floor *Result `json:"floor,omitempty"`
@@ -92,6 +94,14 @@ func Run(ctx context.Context, opts Options, names []string) ([]Result, error) {
 			continue
 		}
 		_, _ = fmt.Fprintf(opts.Progress, "pulse bench: %s: %s\n", s.name, s.about)
+		if s.local != nil {
+			r, err := s.local(s, opts)
+			if err != nil {
+				return results, fmt.Errorf("scenario %s: %w", s.name, err)
+			}
+			results = append(results, r)
+			continue
+		}
 		r, err := s.measure(ctx, opts, s.play)
 		for _, claimers := range s.floor {
 			if err != nil || opts.HandlerTime > 0 {

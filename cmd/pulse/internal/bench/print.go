@@ -20,6 +20,9 @@ func Print(w io.Writer, results []Result) error {
 		return err
 	}
 	for _, r := range results {
+		if r.AllocationsPerEvent > 0 {
+			_, _ = fmt.Fprintf(w, "%s: %.0f allocations each, %.0f by the driver\n", r.Scenario, r.AllocationsPerEvent, r.Floor.AllocationsPerEvent)
+		}
 		if r.CommandsPerSecond > 0 {
 			_, _ = fmt.Fprintf(w, "%s: %.2f commands/s and %.2f %% of a processor for each client, in %.0f s\n",
 				r.Scenario, r.CommandsPerSecond, 100*r.CPUShare, r.Seconds)

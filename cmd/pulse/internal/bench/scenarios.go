@@ -12,6 +12,8 @@ import (
 type scenario struct {
 	name, about string
 	play        func(ctx context.Context, s *stage) error
+	// local measures in this process instead, without a server.
+	local func(s scenario, opts Options) (Result, error)
 	// latency tells whether the times from publication to handler say something: they do not for a backlog. Then rate is
 	// the events a second, and most how many there are at most.
 	latency bool
@@ -49,6 +51,7 @@ var scenarios = []scenario{
 	{name: "latency-idle", about: "one event each quarter of a second", latency: true, rate: 4, most: 100, floor: []int{1}, play: playLatency(4, 100, following)},
 	{name: "latency-rate", about: "500 events a second", latency: true, rate: 500, most: 5000, floor: []int{1}, play: playLatency(500, 5000, following)},
 	{name: "idle", about: "20 topics for each client, without events", idle: true, play: playIdle},
+	{name: "decode", about: "an invoice of ten lines, by generated code; the floor is the driver", local: measureDecode},
 }
 
 var single = load.Receiver{Version: 2, Retries: retries, RetryDelay: retryDelay}
