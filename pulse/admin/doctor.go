@@ -70,6 +70,7 @@ const (
 	CheckLeader        Check = "leader"
 	CheckPause         Check = "pause"
 	CheckLeases        Check = "leases"
+	CheckFailures      Check = "failures"
 	CheckRetention     Check = "retention"
 	CheckStates        Check = "states"
 	CheckDueTimes      Check = "due-times"
@@ -137,7 +138,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	}
 	sized := map[string]bool{}
 	for _, p := range patients {
-		checks := []func(context.Context, patient) error{d.leader, d.leases, d.retention, d.states, d.dueTimes, d.halfDone, d.rollout, d.skipped, d.largeDeliveries}
+		checks := []func(context.Context, patient) error{d.leader, d.leases, d.failures, d.retention, d.states, d.dueTimes, d.halfDone, d.rollout, d.skipped, d.largeDeliveries}
 		if !sized[p.Topic] { // events belong to all groups
 			sized[p.Topic] = true
 			checks = append(checks, d.largeEvents)

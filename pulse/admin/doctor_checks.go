@@ -49,6 +49,29 @@ func reason(text string) string {
 	return " (" + text + ")"
 }
 
+// failures tells of what handlers could not do. It is a note: the clients have done their part.
+func (d *doctor) failures(_ context.Context, p patient) error {
+	b := p.backlog
+	list := func(state string) string {
+		return "pulse deliveries --state " + state + " --group=" + quote(p.ConsumerGroup) + " --topic=" + quote(p.Topic)
+	}
+	if b.Failed.N > 0 {
+		d.found(Finding{
+			Severity: Note, Check: CheckFailures, Where: p.where(),
+			Text:   fmt.Sprintf("Deliveries that have ended with an error, or were cancelled, and are kept: %s.", countOf(b.Failed)),
+			Remedy: list("error") + " says why. When the cause is mended, pulse retry gives them one attempt more.",
+		})
+	}
+	if age := d.store.Now().Sub(b.OldestRetry); !b.OldestRetry.IsZero() && age > patience {
+		d.found(Finding{
+			Severity: Note, Check: CheckFailures, Where: p.where(),
+			Text:   fmt.Sprintf("Deliveries whose attempts fail and are repeated: %s, one of them waits for %v already.", countOf(b.Retrying), age.Round(time.Second)),
+			Remedy: list("retrying") + " says why. One that can never succeed ends with pulse cancel.",
+		})
+	}
+	return nil
+}
+
 func (d *doctor) leases(ctx context.Context, p patient) error {
 	if p.backlog.Expired.N == 0 {
 		return nil

@@ -151,6 +151,36 @@ func TestDoctor_4_3_ExpiredLeases(t *testing.T) {
 	})
 }
 
+// What handlers could not do is a note: the database is healthy.
+func TestDoctor_2_4_Failures(t *testing.T) {
+	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
+		is := is.New(t)
+		var calls pulsetest.Recorder[int]
+		a, _ := k.failing(t, db, config(db), &calls, func(call) error { return nil })
+		f := examine(t, a, admin.CheckFailures, false)
+		is.True(f != nil && f.Severity == admin.Note)
+		is.True(strings.HasSuffix(f.Text, "kept: 1."))
+		is.True(strings.HasPrefix(f.Remedy, "pulse deliveries --state error --group=billing --topic=order.created "))
+	})
+}
+
+func TestDoctor_2_4_RetriesThatWaitForLong(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	db := pulsetest.Database(t)
+	c := start(t, config(db))
+	version2.subscribe(t, c, func(call) error { return errPlanned }, pulse.MaxRetries(3), pulse.RetryDelay(time.Hour))
+	publish(t, c, version2.events(1))
+	a := open(t, db)
+	awaitBacklog(t, a, "the retry", func(b admin.Backlog) bool { return b.Retrying.N == 1 })
+	is.True(examine(t, a, admin.CheckFailures, false) == nil)
+	stop(t, c)
+	set(t, collection(db, "deliveries"), inState(t, a, admin.Retrying)[0].ID, bson.D{{Key: "attemptCreatedAt", Value: time.Now().Add(-10 * time.Minute)}})
+	f := examine(t, a, admin.CheckFailures, false)
+	is.True(f != nil && f.Severity == admin.Note)
+	is.True(strings.Contains(f.Text, "repeated: 1, one of them waits for 10m"))
+}
+
 func TestDoctor_6_3_StatesAndDueTimes(t *testing.T) {
 	t.Parallel()
 	is := is.New(t)

@@ -172,5 +172,7 @@ func ExampleAdmin_Doctor() {
 			}
 		})
 	})
-	// Output: note pause group billing, topic order.created
+	// Output:
+	// note pause group billing, topic order.created
+	// note failures group billing, topic order.created
 }
