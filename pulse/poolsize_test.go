@@ -17,8 +17,7 @@ import (
 
 // The fewest connections with which everything works: one waits for the change stream.
 func TestPoolSize_TwoConnectionsAreEnough(t *testing.T) {
-	t.Parallel()
-	is := is.New(t)
+	is := is.New(t) // not beside others: with two connections commands wait for each other, and a busy server is too slow
 	db := pulsetest.Database(t)
 	mc := pulsetest.Client(t, func(o *options.ClientOptions) { o.SetMaxPoolSize(2) })
 	c, err := pulse.New(t.Context(), mc, fast(db))
