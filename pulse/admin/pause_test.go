@@ -22,8 +22,11 @@ type logged struct {
 	messages *pulsetest.Recorder[string]
 }
 
-func newLogged() logged {
-	return logged{slog.DiscardHandler, &pulsetest.Recorder[string]{}}
+// logging is a configuration whose client's log is read: by it a test knows that the client has noticed something.
+func logging(cfg pulse.Config) (pulse.Config, logged) {
+	log := logged{slog.DiscardHandler, &pulsetest.Recorder[string]{}}
+	cfg.Logger = slog.New(log)
+	return cfg, log
 }
 
 func (l logged) Enabled(context.Context, slog.Level) bool { return true }
@@ -53,9 +56,7 @@ func TestPause_9_2_NothingRunsThenEverything(t *testing.T) {
 	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
 		is := is.New(t)
 		var handled pulsetest.Recorder[string]
-		log := newLogged()
-		cfg := config(db)
-		cfg.Logger = slog.New(log)
+		cfg, log := logging(config(db))
 		handle := func(in call) error {
 			handled.Add(in.events...)
 			return nil
@@ -111,9 +112,7 @@ func TestPause_9_2_NothingRunsThenEverything(t *testing.T) {
 func TestPause_9_2_RunningHandlersFinishAndClaimsGoBack(t *testing.T) {
 	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
 		is := is.New(t)
-		log := newLogged()
-		cfg := config(db)
-		cfg.Logger = slog.New(log)
+		cfg, log := logging(config(db))
 		c := start(t, cfg)
 		var handled pulsetest.Recorder[call]
 		running, goOn := make(chan struct{}), make(chan struct{})
@@ -152,9 +151,7 @@ func TestPause_9_2_RunningHandlersFinishAndClaimsGoBack(t *testing.T) {
 func TestPause_9_2_WhoStartsLaterDoesNotBegin(t *testing.T) {
 	each(t, allKinds, func(t *testing.T, k kind, db *mongo.Database) {
 		is := is.New(t)
-		log := newLogged()
-		noticing := config(db)
-		noticing.Logger = slog.New(log)
+		noticing, log := logging(config(db))
 		leader := start(t, noticing) // makes the deliveries, and goes on leading
 		k.subscribe(t, leader, func(call) error { return nil })
 		a := open(t, db)

@@ -29,7 +29,8 @@ func TestRetry_9_2_WithoutTransactions(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			is := is.New(t)
 			db := client.Database(k.name[:7])
-			c, err := pulse.New(t.Context(), client, config(db))
+			cfg, log := logging(config(db))
+			c, err := pulse.New(t.Context(), client, cfg)
 			is.NoErr(err)
 			defer stop(t, c)
 			var calls pulsetest.Recorder[int]
@@ -60,6 +61,7 @@ func TestRetry_9_2_WithoutTransactions(t *testing.T) {
 
 			// A cancel of one that waits.
 			pauseIt(t, a)
+			log.await(t, "was paused", 1)
 			publish(t, c, 1)
 			awaitBacklog(t, a, "one waits", func(b admin.Backlog) bool { return b.Pending.N == 1 })
 			waits := inState(t, a, admin.Pending)[0].ID
