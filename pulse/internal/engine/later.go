@@ -32,17 +32,16 @@ const (
 // later decides when to look for events that are due.
 type later struct {
 	timer    *dueTimer
-	own      *atomic.Bool         // this client has published such events
-	stream   *atomic.Bool         // a change stream tells of new ones
-	fresh    *atomic.Bool         // a poll has asked since the stream began
-	asked    time.Time            // by the poll loop, which owns it
-	failures *backoff.Exponential // of the stamp loop alone, like early
-	early    *backoff.Exponential // rounds in which something due was not stamped
+	own      *atomic.Bool              // this client has published such events
+	stream   atomic.Pointer[time.Time] // since when a change stream tells of new ones; nil: none does
+	asked    time.Time                 // when a poll asked last; of the poll loop alone
+	failures *backoff.Exponential      // of the stamp loop alone, like early
+	early    *backoff.Exponential      // rounds in which something due was not stamped
 }
 
 func newLater() later {
 	return later{
-		timer: newDueTimer(), own: new(atomic.Bool), stream: new(atomic.Bool), fresh: new(atomic.Bool),
+		timer: newDueTimer(), own: new(atomic.Bool),
 		failures: backoff.NewExponential(50*time.Millisecond, 5*time.Second), early: backoff.NewExponential(earlyPause, time.Minute),
 	}
 }
@@ -52,15 +51,13 @@ func (e *Engine) horizon() time.Duration { return laterHorizon*e.Poll + time.Sec
 
 // askForLater is the share of a poll.
 func (e *Engine) askForLater(ctx context.Context) error {
-	told := e.later.stream.Load() && e.later.fresh.Load()
-	if told && clock.Since(e.later.asked) < laterEvery*e.Poll {
+	began := e.later.stream.Load()
+	if began != nil && began.Before(e.later.asked) && clock.Since(e.later.asked) < laterEvery*e.Poll {
 		return nil
 	}
-	asked := clock.Now()
-	e.later.fresh.Store(true) // before the question: a stream that begins meanwhile has it put again
+	asked := clock.Now() // before the question: a stream that begins meanwhile has it put again
 	due, err := e.Store.NextDue(ctx, e.horizon())
 	if err != nil {
-		e.later.fresh.Store(false)
 		return err
 	}
 	e.later.asked = asked

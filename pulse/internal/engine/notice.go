@@ -17,13 +17,13 @@ const duePause = 250 * time.Millisecond
 // reopened is called when a change stream begins, before its first notice.
 func (e *Engine) reopened() {
 	e.leader.Missed()
-	e.later.fresh.Store(false)
-	e.later.stream.Store(true)
+	now := clock.Now()
+	e.later.stream.Store(&now)
 	e.pollSoon()
 }
 
 // ended is called when a change stream that had begun is over.
-func (e *Engine) ended() { e.later.stream.Store(false) }
+func (e *Engine) ended() { e.later.stream.Store(nil) }
 
 // notice acts on a change that the stream told of.
 func (e *Engine) notice(n store.Notice) {

@@ -25,8 +25,8 @@ type Watcher struct {
 	Group string
 	// Notice is called for each change, one at a time.
 	Notice func(store.Notice)
-	// Reopened is called after each opening: what happened before it was not seen. Ended, which may be nil, is called at the end of
-	// what was opened.
+	// Reopened is called after each opening: what happened before it was not seen. Ended, which may be nil, is called
+	// at the end of what was opened.
 	Reopened, Ended func()
 	// Report is called with the first error after a working stream.
 	Report func(error)
