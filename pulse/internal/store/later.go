@@ -17,7 +17,6 @@ import (
 // and comparisons are typed: so in the index {topic, sequence, _id} those that are due are one range, beside the
 // events of transactions, whose topic is absent, and those that are not due yet. However many wait, nobody reads them
 // before their time.
-
 //
 // The date in topic decides when an event is stamped. It may be another one than notBefore: an event that the server
 // has refused to stamp is put off by it, and people change documents by hand. None is stamped before its notBefore.
@@ -139,23 +138,17 @@ func (s *Store) dueKeys(ctx context.Context, now, until time.Time) (page duePage
 
 // moveToNotBefore puts events to the place of their notBefore, where they hide no others.
 func (s *Store) moveToNotBefore(ctx context.Context, ids []string) (moved int, err error) {
+	move := mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "topic", Value: "$notBefore"}}}}}
 	for some := range slices.Chunk(ids, 1000) {
-		n, err := s.updateEvents(ctx, unpublished(in(some)), mongo.Pipeline{{{Key: "$set", Value: bson.D{{Key: "topic", Value: "$notBefore"}}}}})
-		if moved += n; err != nil {
+		ctx, cancel := s.deadline(ctx)
+		res, err := s.events.UpdateMany(ctx, unpublished(in(some)), move)
+		cancel()
+		if err != nil {
 			return moved, err
 		}
+		moved += int(res.ModifiedCount)
 	}
 	return moved, nil
-}
-
-func (s *Store) updateEvents(ctx context.Context, filter bson.D, update any) (int, error) {
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	res, err := s.events.UpdateMany(ctx, filter, update)
-	if err != nil {
-		return 0, err
-	}
-	return int(res.ModifiedCount), nil
 }
 
 // unpublished selects those of the events that wait for their time. Like unstamped it leaves topic out.
