@@ -115,8 +115,13 @@ func (p *Pool) mayBear(l *lane, format store.Format) bool {
 
 // hasRoom tells whether the lane could claim something now; Pool.mu is held.
 func (p *Pool) hasRoom(l *lane) bool {
-	slot := p.running+p.slots < p.Workers && l.running+l.reserved+l.births.slots < p.limit(l) && l.allowance() > 0
-	return p.unsettled < maxUnsettled && (slot || l.reserved > 0) || p.ahead(l) > 0
+	return p.hasSlot(l) || l.reserved > 0 && p.unsettled < maxUnsettled || p.ahead(l) > 0
+}
+
+// hasSlot tells whether a handler of the lane could begin now; Pool.mu is held.
+func (p *Pool) hasSlot(l *lane) bool {
+	return p.running+p.slots < p.Workers && p.unsettled < maxUnsettled &&
+		l.running+l.reserved+l.births.slots < p.limit(l) && l.allowance() > 0
 }
 
 // expect keeps room in the topic's lane for what is about to be stored.
@@ -128,8 +133,7 @@ func (p *Pool) expect(topic string, deliveries []store.NewDelivery) (*lane, birt
 	if l == nil || !p.mayBear(l, deliveries[0].Format) || l.behind() {
 		return nil, room
 	}
-	for room.slots < len(deliveries) && p.running+p.slots < p.Workers && p.unsettled < maxUnsettled &&
-		l.running+l.reserved+l.births.slots < p.limit(l) && l.allowance() > 0 {
+	for room.slots < len(deliveries) && p.hasSlot(l) {
 		room.slots++
 		l.births.slots++
 		p.slots++

@@ -51,15 +51,7 @@ func TestClaim_4_7_CarriedOutBehindTheLookUp(t *testing.T) {
 			is.NoErr(err)
 			is.Equal(len(late), n)
 			is.NoErr(c.resolveDoubts(t.Context()))
-			pulsetest.Eventually(t, "all have run", func(ctx context.Context) error {
-				_, err := c.claimRound(ctx)
-				if c.calls.Len() < n {
-					return fmt.Errorf("%d have (%w)", c.calls.Len(), err)
-				}
-				return err
-			})
-			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
-			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			c.runAll(t, n)
 			before := o.all(t)
 			c.doubts[0].until = time.Now() // longer than a lease ago
 			is.NoErr(c.resolveDoubts(t.Context()))
@@ -179,17 +171,7 @@ func TestClaim_4_7_AnsweredLaterThanTheLease(t *testing.T) {
 			c.mu.Lock()
 			c.Lease = lease
 			c.mu.Unlock()
-			pulsetest.Eventually(t, "all have run", func(ctx context.Context) error {
-				c.Wake("t", store.V1)
-				c.Wake("t", store.V2)
-				_, err := c.claimRound(ctx)
-				if c.calls.Len() < n {
-					return fmt.Errorf("%d have (%w)", c.calls.Len(), err)
-				}
-				return err
-			})
-			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
-			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			c.runAll(t, n, store.V1, store.V2)
 			is.Equal(c.calls.Len(), n)
 			for _, d := range o.all(t) {
 				is.Equal(d.Lookup("finalAttempt").AsInt64(), int64(1)) // none was consumed

@@ -224,6 +224,25 @@ func (c *contender) step(t *testing.T) (progress bool) {
 	return progress
 }
 
+// runAll claims until n calls were made, and waits until their outcomes are stored. Each time it wakes the lane for the
+// formats.
+func (c *contender) runAll(t *testing.T, n int, formats ...store.Format) {
+	t.Helper()
+	is := is.New(t)
+	pulsetest.Eventually(t, "all have run", func(ctx context.Context) error {
+		for _, format := range formats {
+			c.Wake("t", format)
+		}
+		_, err := c.claimRound(ctx)
+		if c.calls.Len() < n {
+			return fmt.Errorf("%d have (%w)", c.calls.Len(), err)
+		}
+		return err
+	})
+	is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
+	is.Equal(c.settler.waitEmpty(t.Context()), 0)
+}
+
 // steps goes on until a state is reached.
 func (c *contender) steps(t *testing.T, o *orderedTopic, want string) {
 	t.Helper()

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/orionjs/orion-go/pulse/internal/receiver"
 	"github.com/orionjs/orion-go/pulse/internal/store"
-	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
 
 // Payloads that wait for a worker are bounded by their bytes, whatever their number: the others are read when their
@@ -58,17 +56,7 @@ func TestPayload_4_7_WhatWaitsIsBoundedByBytes(t *testing.T) {
 				c.calls.Add(call.Events[0].ID)
 				return nil
 			}
-			pulsetest.Eventually(t, "all have run", func(ctx context.Context) error {
-				c.Wake("t", store.V1)
-				c.Wake("t", store.V2)
-				_, err := c.claimRound(ctx)
-				if c.calls.Len() < n {
-					return fmt.Errorf("%d have (%w)", c.calls.Len(), err)
-				}
-				return err
-			})
-			is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
-			is.Equal(c.settler.waitEmpty(t.Context()), 0)
+			c.runAll(t, n, store.V1, store.V2)
 			is.Equal(c.calls.Len(), n) // each once
 			c.mu.Lock()
 			defer c.mu.Unlock()
