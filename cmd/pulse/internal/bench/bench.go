@@ -94,31 +94,32 @@ func Run(ctx context.Context, opts Options, names []string) ([]Result, error) {
 			continue
 		}
 		_, _ = fmt.Fprintf(opts.Progress, "pulse bench: %s: %s\n", s.name, s.about)
-		if s.local != nil {
-			r, err := s.local(s, opts)
-			if err != nil {
-				return results, fmt.Errorf("scenario %s: %w", s.name, err)
-			}
-			results = append(results, r)
-			continue
-		}
-		r, err := s.measure(ctx, opts, s.play)
-		for _, claimers := range s.floor {
-			if err != nil || opts.HandlerTime > 0 {
-				break
-			}
-			var floor Result
-			floor, err = s.measure(ctx, opts, s.playFloor(claimers))
-			if err == nil && (r.Floor == nil || floor.PerSecond > r.Floor.PerSecond) {
-				r.Floor, r.Ratio = &floor, r.partOf(floor)
-			}
-		}
+		r, err := s.run(ctx, opts)
 		if err != nil {
 			return results, fmt.Errorf("scenario %s: %w", s.name, err)
 		}
 		results = append(results, r)
 	}
 	return results, nil
+}
+
+// run measures a scenario, and its floor if it has one.
+func (s scenario) run(ctx context.Context, opts Options) (Result, error) {
+	if s.local != nil {
+		return s.local(s, opts)
+	}
+	r, err := s.measure(ctx, opts, s.play)
+	for _, claimers := range s.floor {
+		if err != nil || opts.HandlerTime > 0 {
+			break
+		}
+		var floor Result
+		floor, err = s.measure(ctx, opts, s.playFloor(claimers))
+		if err == nil && (r.Floor == nil || floor.PerSecond > r.Floor.PerSecond) {
+			r.Floor, r.Ratio = &floor, r.partOf(floor)
+		}
+	}
+	return r, err
 }
 
 func (r Result) partOf(floor Result) float64 {

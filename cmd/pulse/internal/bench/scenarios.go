@@ -48,8 +48,8 @@ var scenarios = []scenario{
 		return c
 	})},
 	{name: "fan-out", about: "a backlog for three groups; each event counts three times", play: playBacklog(fanOut, func(*stage) consumer { return receiving(single) })},
-	{name: "latency-idle", about: "one event each quarter of a second", latency: true, rate: 4, most: 100, floor: []int{1}, play: playLatency(4, 100, following)},
-	{name: "latency-rate", about: "500 events a second", latency: true, rate: 500, most: 5000, floor: []int{1}, play: playLatency(500, 5000, following)},
+	latency("latency-idle", "one event each quarter of a second", 4, 100),
+	latency("latency-rate", "500 events a second", 500, 5000),
 	{name: "idle", about: "20 topics for each client, without events", idle: true, play: playIdle},
 	{name: "decode", about: "an invoice of ten lines, by generated code; the floor is the driver", local: measureDecode},
 }
@@ -108,6 +108,11 @@ func (s *stage) consumers(ctx context.Context, groups int, order consumer) error
 
 // settle is how long clients have to become the leaders of their topics before what they do is measured.
 const settle = 2 * time.Second
+
+// latency is a scenario that measures it at a rate, the events a second, with so many at most.
+func latency(name, about string, rate float64, most int) scenario {
+	return scenario{name: name, about: about, latency: true, rate: rate, most: most, floor: []int{1}, play: playLatency(rate, most, following)}
+}
 
 // following adds the clients that handle what is published.
 func following(ctx context.Context, s *stage, _ int) error {
