@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,10 +17,10 @@ import (
 
 	"github.com/matryer/is"
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/orionjs/orion-go/internal/masked"
+	"github.com/orionjs/orion-go/internal/replica"
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
 )
@@ -81,31 +80,10 @@ func (d *desk) environ() []string {
 	}
 }
 
-// serve starts a replica of a group. Its handler fails with the text that an event has as `fail`, for good with
-// `permanent` beside it, else to be retried in an hour; with `once` only the first attempt fails.
+// serve starts a replica of a group.
 func (d *desk) serve(group, topic string, opts ...pulse.SubscribeOption) {
 	d.t.Helper()
-	is := is.New(d.t)
-	c, err := pulse.New(d.t.Context(), d.db.Client(), pulse.Config{
-		ConsumerGroup: group, Database: d.db.Name(), PollInterval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-	})
-	is.NoErr(err)
-	d.services[group] = c
-	d.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	opts = append([]pulse.SubscribeOption{
-		pulse.Unordered(), pulse.ExecutionVersion(2), pulse.OffsetReset(pulse.Earliest), pulse.MaxRetries(1), pulse.RetryDelay(time.Hour),
-	}, opts...)
-	_, err = pulse.NewTopic[bson.M](topic).Subscribe(d.t.Context(), c, func(_ context.Context, e *pulse.Event[bson.M]) error {
-		text, fails := e.Data["fail"].(string)
-		switch {
-		case !fails || e.Data["once"] == true && e.Attempt > 1:
-			return nil
-		case e.Data["permanent"] == true:
-			return pulse.Permanent(errors.New(text))
-		}
-		return errors.New(text)
-	}, opts...)
-	is.NoErr(err)
+	d.services[group] = replica.Serve(d.t, d.db, group, topic, opts...)
 }
 
 // stop ends a replica in an orderly way.

@@ -4,9 +4,7 @@ package doccheck
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +18,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/internal/masked"
+	"github.com/orionjs/orion-go/internal/replica"
 	"github.com/orionjs/orion-go/pulse"
 	"github.com/orionjs/orion-go/pulse/admin"
 	"github.com/orionjs/orion-go/pulse/pulsetest"
@@ -66,31 +65,10 @@ func newStory(t *testing.T, uri, page string) *story {
 	return s
 }
 
-// serve starts a replica of a group. Its handler fails with the text that an event has as `fail`, for good with
-// `permanent` beside it, else to be retried in an hour; with `once` only the first attempt fails.
+// serve starts a replica of a group.
 func (s *story) serve(group, topic string, opts ...pulse.SubscribeOption) {
 	s.t.Helper()
-	is := is.New(s.t)
-	c, err := pulse.New(s.t.Context(), s.db.Client(), pulse.Config{
-		ConsumerGroup: group, Database: s.db.Name(), PollInterval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-	})
-	is.NoErr(err)
-	s.services[group] = c
-	s.t.Cleanup(func() { _ = c.Close(context.Background()) })
-	opts = append([]pulse.SubscribeOption{
-		pulse.Unordered(), pulse.ExecutionVersion(2), pulse.OffsetReset(pulse.Earliest), pulse.MaxRetries(1), pulse.RetryDelay(time.Hour),
-	}, opts...)
-	_, err = pulse.NewTopic[bson.M](topic).Subscribe(s.t.Context(), c, func(_ context.Context, e *pulse.Event[bson.M]) error {
-		text, fails := e.Data["fail"].(string)
-		switch {
-		case !fails || e.Data["once"] == true && e.Attempt > 1:
-			return nil
-		case e.Data["permanent"] == true:
-			return pulse.Permanent(errors.New(text))
-		}
-		return errors.New(text)
-	}, opts...)
-	is.NoErr(err)
+	s.services[group] = replica.Serve(s.t, s.db, group, topic, opts...)
 }
 
 // stop ends a replica in an orderly way.
