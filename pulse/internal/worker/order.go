@@ -368,9 +368,7 @@ func (p *Pool) flushOrder(l *lane) {
 	default:
 		l.order.blocked = true
 	}
-	for _, e := range l.order.done {
-		p.settler.push(e)
-	}
+	p.settler.push(l.order.done...)
 	l.order.done, l.order.flushed = nil, clock.Now()
 }
 

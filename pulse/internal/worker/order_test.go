@@ -166,7 +166,14 @@ func TestOrder_4_9_OneLostOutcomeLosesTheOrder(t *testing.T) {
 	c := o.contend(t, "e0", "e2")
 	is.True(c.step(t))
 	o.set(t, "history", bson.D{{Key: "_id", Value: "a1"}}, "lockToken", "another's")
+	c.mu.Lock()
+	c.lane.order.flushed = time.Now().Add(time.Hour) // both outcomes go together, however long the first one waits
+	c.mu.Unlock()
 	c.hold["e0"] <- nil
+	c.calls.Wait(t, 3)
+	c.mu.Lock()
+	c.flushOrder(c.lane)
+	c.mu.Unlock()
 	is.Equal(c.causes.Wait(t, 1)[0], delivery.ErrLockLost)
 	is.Equal(c.waitFor(t.Context(), func() int { return c.running }), 0)
 	is.Equal(c.settler.waitEmpty(t.Context()), 0)

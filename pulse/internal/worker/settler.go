@@ -72,15 +72,18 @@ func (p *Pool) handBackLost(t *task) {
 	p.settler.push(settled{task: t, handBack: true})
 }
 
-func (s *settler) push(e settled) {
+// push queues outcomes together: those of one flush go with one write, as far as that has room.
+func (s *settler) push(all ...settled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pending == 0 {
 		s.empty = make(chan struct{})
 	}
-	s.pending++
-	s.of[e.task.lane]++
-	s.queue = append(s.queue, e)
+	for _, e := range all {
+		s.pending++
+		s.of[e.task.lane]++
+		s.queue = append(s.queue, e)
+	}
 	select {
 	case s.wake <- struct{}{}:
 	default:
