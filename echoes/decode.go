@@ -43,7 +43,7 @@ const maxDepth = 200
 //   - Numbers convert between int32, int64, double and Decimal128 and every Go
 //     number only when nothing is lost.
 //   - What a reader stores is a copy: nothing keeps the payload's bytes alive. Short
-//     strings share blocks of 512 bytes.
+//     strings share blocks of 512 bytes. ZeroCopy changes that.
 //   - The first problem stays: from then on Next returns false and no reader
 //     stores anything. Err names the path of that problem.
 //   - When a key occurs twice the last value wins, and documents merge, as in the
@@ -68,7 +68,8 @@ type Decoder struct {
 	depth int
 	err   *DecodeError
 
-	block *strings.Builder // of short strings; see copied
+	block    *strings.Builder // of short strings; see copied
+	zeroCopy bool
 }
 
 // NewDecoder returns a decoder whose cursor stands on v itself, which may be
@@ -81,7 +82,7 @@ func NewDecoder(v bson.RawValue) *Decoder {
 }
 
 func (d *Decoder) reset(v bson.RawValue) {
-	*d = Decoder{block: d.block, buf: v.Value, root: v.Type, typ: v.Type, end: len(v.Value), pos: len(v.Value), elem: -1}
+	*d = Decoder{block: d.block, zeroCopy: d.zeroCopy, buf: v.Value, root: v.Type, typ: v.Type, end: len(v.Value), pos: len(v.Value), elem: -1}
 	if v.Type == 0 && len(v.Value) == 0 {
 		d.typ = bson.TypeNull
 		return

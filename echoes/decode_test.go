@@ -1,6 +1,7 @@
 package echoes
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/google/uuid"
 	"github.com/matryer/is"
@@ -348,6 +350,82 @@ func TestDecode_7_3_NothingAliasesThePayload(t *testing.T) {
 	is.Equal(got, want)
 	is.NoErr(kept.Validate())
 	is.NoErr(value.Validate())
+}
+
+// ZeroCopy is for strings and keys; what a handler may change is copied still.
+func TestDecode_7_3_ZeroCopyKeepsTextInThePayload(t *testing.T) {
+	t.Parallel()
+	is := is.New(t)
+	v := raw(t, bson.D{
+		{Key: "id", Value: "text"},
+		{Key: "notes", Value: bson.A{"", strings.Repeat("note", 40)}},
+		{Key: "labels", Value: bson.M{"key": "value"}},
+		{Key: "hash", Value: []byte("bytes")},
+		{Key: "any", Value: bson.D{{Key: "s", Value: "v"}, {Key: "b", Value: bson.Binary{Data: []byte("data")}}}},
+	})
+	copies, err := DecodeParams(v, decodeInvoice)
+	is.NoErr(err)
+	decode := func(d *Decoder, p *invoice) {
+		d.ZeroCopy()
+		decodeInvoice(d, p)
+	}
+	got, err := DecodeParams(v, decode)
+	is.NoErr(err)
+	is.Equal(got, copies)
+	for i := range v.Value {
+		v.Value[i] ^= 1
+	}
+	is.True(got.ID != copies.ID)
+	is.True(got.Notes[0] == "" && got.Notes[1] != copies.Notes[1])
+	is.Equal(got.Labels["key"], "") // the key has changed too
+	is.Equal(got.Hash, copies.Hash)
+	theirs, ours := got.Any.(bson.D), copies.Any.(bson.D)
+	is.True(theirs[0].Key != ours[0].Key && theirs[0].Value != ours[0].Value)
+	is.Equal(theirs[1].Value, ours[1].Value)
+
+	again, err := DecodeParams(raw(t, bson.D{{Key: "id", Value: "text"}}), decodeInvoice) // a decoder used before
+	is.NoErr(err)
+	is.Equal(again.ID, "text")
+}
+
+// A listener's option, or the service's default, reaches its decoder.
+func TestHandle_7_3_ZeroCopy(t *testing.T) {
+	t.Parallel()
+	v := raw(t, bson.D{{Key: "id", Value: "text"}})
+	for name, c := range map[string]struct {
+		defaults, own []Option
+		want          bool
+	}{
+		"by default": {nil, nil, false},
+		"listener":   {nil, []Option{ZeroCopy(true)}, true},
+		"service":    {[]Option{ZeroCopy(true)}, nil, true},
+		"taken back": {[]Option{ZeroCopy(true)}, []Option{ZeroCopy(false)}, false},
+	} {
+		is := is.New(t)
+		for _, listen := range []func(keep func(invoice)) Listener{
+			func(keep func(invoice)) Listener {
+				return On("t", func(_ context.Context, p invoice) error { keep(p); return nil }, decodeInvoice, c.own...)
+			},
+			func(keep func(invoice)) Listener {
+				return OnItem("t", func(_ context.Context, i Item[invoice]) error { keep(i.Params); return nil }, decodeInvoice, c.own...)
+			},
+			func(keep func(invoice)) Listener {
+				return OnBatch("t", 5, func(_ context.Context, items []Item[invoice]) error { keep(items[0].Params); return nil }, decodeInvoice, c.own...)
+			},
+		} {
+			inside := false
+			l := listen(func(p invoice) {
+				at := uintptr(unsafe.Pointer(unsafe.StringData(p.ID)))
+				first := uintptr(unsafe.Pointer(unsafe.SliceData(v.Value)))
+				inside = at >= first && at < first+uintptr(len(v.Value))
+			})
+			a := newApp(t, Config{Pulse: pulseConfig(), Defaults: c.defaults}, service{l})
+			is.NoErr(a.Handle(t.Context(), "t", []Message{{Params: v}}))
+			if inside != c.want {
+				t.Errorf("%s, %s: in the payload: %v", name, l.kind, inside)
+			}
+		}
+	}
 }
 
 func TestDecode_7_3_RawIsCheckedAtEveryLevel(t *testing.T) {

@@ -24,11 +24,12 @@ func (a *App) handler(r Receiver) func(context.Context, []Message) error {
 		}
 		var invalid []*DecodeError
 		err := a.around(r, ms, func(ctx context.Context) error {
-			if !skip {
-				return r.handle(ctx, ms, nil)
+			how := decoding{zeroCopy: equals(r.InForce.ZeroCopy, true)}
+			if skip {
+				invalid = nil // middleware may run the handler again
+				how.invalid = func(e *DecodeError) { invalid = append(invalid, e) }
 			}
-			invalid = nil // middleware may run the handler again
-			return r.handle(ctx, ms, func(e *DecodeError) { invalid = append(invalid, e) })
+			return r.handle(ctx, ms, how)
 		})(ctx)
 		// Only a batch that succeeds is without its invalid items for good.
 		if err == nil && len(invalid) > 0 {

@@ -33,7 +33,8 @@ const (
 // Message is one event as a transport hands it to a listener.
 type Message struct {
 	// Params is what was published, undecoded. The zero value means that the
-	// stored event has none, which is a decode error.
+	// stored event has none, which is a decode error. Its bytes belong to the
+	// handler from now on: they are not changed, see ZeroCopy.
 	Params bson.RawValue
 	// Err is why the transport could not find the params. It is a decode error
 	// too.
@@ -51,7 +52,14 @@ type Listener struct {
 	position string
 	method   string
 	settings Settings
-	handle   func(ctx context.Context, ms []Message, invalid func(*DecodeError)) error
+	handle   func(ctx context.Context, ms []Message, how decoding) error
+}
+
+// decoding is how the items of a call are decoded.
+type decoding struct {
+	zeroCopy bool
+	// invalid takes what cannot be decoded and leaves it out; nil fails the call.
+	invalid func(*DecodeError)
 }
 
 // On makes a listener whose handler takes the parameters alone; FromContext
@@ -61,8 +69,8 @@ func On[P any](topic string, handle func(context.Context, P) error, decode func(
 	if handle == nil || decode == nil {
 		return l
 	}
-	l.handle = func(ctx context.Context, ms []Message, _ func(*DecodeError)) error {
-		p, err := decodeMessage(new(Decoder), &ms[0], decode)
+	l.handle = func(ctx context.Context, ms []Message, how decoding) error {
+		p, err := decodeMessage(&Decoder{zeroCopy: how.zeroCopy}, &ms[0], decode)
 		if err != nil {
 			return err
 		}
@@ -78,8 +86,8 @@ func OnItem[P any](topic string, handle func(context.Context, Item[P]) error, de
 	if handle == nil || decode == nil {
 		return l
 	}
-	l.handle = func(ctx context.Context, ms []Message, _ func(*DecodeError)) error {
-		p, err := decodeMessage(new(Decoder), &ms[0], decode)
+	l.handle = func(ctx context.Context, ms []Message, how decoding) error {
+		p, err := decodeMessage(&Decoder{zeroCopy: how.zeroCopy}, &ms[0], decode)
 		if err != nil {
 			return err
 		}
@@ -97,19 +105,19 @@ func OnBatch[P any](topic string, size int, handle func(context.Context, []Item[
 	if handle == nil || decode == nil {
 		return l
 	}
-	l.handle = func(ctx context.Context, ms []Message, invalid func(*DecodeError)) error {
+	l.handle = func(ctx context.Context, ms []Message, how decoding) error {
 		items := make([]Item[P], 0, len(ms))
-		d := new(Decoder)
+		d := &Decoder{zeroCopy: how.zeroCopy}
 		for i := range ms {
 			p, err := decodeMessage(d, &ms[i], decode)
 			if err == nil {
 				items = append(items, Item[P]{Params: p, EventContext: ms[i].Event})
 				continue
 			}
-			if invalid == nil {
+			if how.invalid == nil {
 				return err
 			}
-			invalid(err)
+			how.invalid(err)
 		}
 		if len(items) == 0 && len(ms) > 0 {
 			return nil

@@ -59,6 +59,7 @@ func (c *check) merge(l Listener) Settings {
 	}
 	fill(&s.RateLimit, d.RateLimit)
 	fill(&s.OnInvalid, d.OnInvalid)
+	fill(&s.ZeroCopy, d.ZeroCopy)
 	return s
 }
 

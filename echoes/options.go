@@ -52,6 +52,9 @@ type Settings struct {
 	// OnInvalid says what an undecodable item does to its batch: "fail"
 	// (default) fails it, "skip" leaves the item out.
 	OnInvalid *string
+	// ZeroCopy: strings of the params point into the payload. Default false:
+	// they are copies.
+	ZeroCopy *bool
 }
 
 // Ordered demands order (true, the default of single-event listeners) or gives
@@ -120,6 +123,12 @@ func Transport(name string) Option { return func(s *Settings) { s.Transport = &n
 // OnInvalid says what an item that cannot be decoded does to its batch: "fail"
 // (default) fails the batch, "skip" leaves the item out, counts and reports it.
 func OnInvalid(what string) Option { return func(s *Settings) { s.OnInvalid = &what } }
+
+// ZeroCopy lets the strings of the params, and the keys of their maps, point into
+// the event's payload instead of copying them, which takes less time and few
+// allocations. A string that the handler keeps then keeps the whole payload in
+// memory: keep strings.Clone of it. Default: copies.
+func ZeroCopy(on bool) Option { return func(s *Settings) { s.ZeroCopy = &on } }
 
 func settingsOf(opts []Option) Settings {
 	var s Settings

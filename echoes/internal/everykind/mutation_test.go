@@ -62,8 +62,8 @@ func unmarshal(b []byte) (p Shared, err error) {
 	return p, err
 }
 
-// judge decodes b twice, between different bytes. The results must be the same:
-// whatever a decoder reads beyond b would show, since the slice does not stop it.
+// judge decodes b twice, between different bytes and with strings of both kinds. The
+// results must be the same: whatever a decoder reads beyond b would show, since the slice does not stop it.
 // What is accepted must be sound at least as far as every decoder looks, by an
 // independent walk.
 func judge[T any](t testing.TB, b []byte, decode func(*echoes.Decoder, *T)) (T, error) {
@@ -73,16 +73,21 @@ func judge[T any](t testing.TB, b []byte, decode func(*echoes.Decoder, *T)) (T, 
 	)
 	for i, around := range [][]byte{bytes.Repeat([]byte{0xfe}, 8), {5, 0, 0, 0, 0, 1, 'a', 0}} {
 		buf := append(append(append([]byte{}, around...), b...), around...)
-		got, problem := echoes.DecodeParams(document(buf[len(around):len(around)+len(b)]), decode)
+		got, problem := echoes.DecodeParams(document(buf[len(around):len(around)+len(b)]), func(d *echoes.Decoder, p *T) {
+			if i > 0 {
+				d.ZeroCopy()
+			}
+			decode(d, p)
+		})
 		if i == 0 {
 			first, err = got, problem
 			continue
 		}
 		if (err == nil) != (problem == nil) || err != nil && err.Error() != problem.Error() {
-			t.Fatalf("%v and %v, by the bytes around % x", err, problem, b)
+			t.Fatalf("%v and %v, by the bytes around or ZeroCopy % x", err, problem, b)
 		}
 		if d := difference(got, first); err == nil && d != "" {
-			t.Fatalf("the result depends on the bytes around: %s\nfor % x", d, b)
+			t.Fatalf("the result depends on the bytes around or ZeroCopy: %s\nfor % x", d, b)
 		}
 	}
 	if err == nil && !sound(b) {

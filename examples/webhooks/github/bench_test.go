@@ -23,6 +23,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	v := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: doc}
 	b.Run("push/echoes", func(b *testing.B) { generated(b, v, decodePush) })
+	b.Run("push/zerocopy", func(b *testing.B) { generated(b, v, zeroCopy(decodePush)) })
 	b.Run("push/driver", func(b *testing.B) { driver[Push](b, v) })
 	user, err := doc.LookupErr("sender")
 	if err != nil {
@@ -38,6 +39,13 @@ func generated[P any](b *testing.B, v bson.RawValue, decode func(*echoes.Decoder
 		if _, err := echoes.DecodeParams(v, decode); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func zeroCopy[P any](decode func(*echoes.Decoder, *P)) func(*echoes.Decoder, *P) {
+	return func(d *echoes.Decoder, p *P) {
+		d.ZeroCopy()
+		decode(d, p)
 	}
 }
 

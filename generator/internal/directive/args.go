@@ -190,7 +190,7 @@ var bare = map[string]string{
 	"latest": "offsetReset=latest", "earliest": "offsetReset=earliest",
 	"at-least-once": "delivery=at-least-once", "at-most-once": "delivery=at-most-once",
 	"pulse": "transport=pulse", "kafka": "transport=kafka",
-	"skip": "onInvalid=skip", "fail": "onInvalid=fail",
+	"skip": "onInvalid=skip", "fail": "onInvalid=fail", "zerocopy": "zeroCopy=true", "zero-copy": "zeroCopy=true",
 	"retry": "maxRetries=3", "noretry": "maxRetries=0", "no-retry": "maxRetries=0",
 }
 
@@ -198,7 +198,7 @@ var bare = map[string]string{
 var examples = map[Key]string{
 	Topic: "order.created", BatchSize: "100", Ordered: "true", OffsetReset: "earliest", Delivery: "at-most-once",
 	MaxRetries: "5", RetryDelay: "30s", RetryBackoffMultiplier: "1.5", ConfigVersion: "1", ExecutionVersion: "2",
-	MaxConcurrency: "4", Transport: "pulse", OnInvalid: "skip",
+	MaxConcurrency: "4", Transport: "pulse", OnInvalid: "skip", ZeroCopy: "true",
 	MaxRetryDelay: "10m", RetryJitter: "0.2", HandlerTimeout: "30s", RateLimit: "10", RateBurst: "20",
 }
 

@@ -78,6 +78,7 @@ const (
 	BatchSize              Key = "batchSize"
 	Transport              Key = "transport"
 	OnInvalid              Key = "onInvalid"
+	ZeroCopy               Key = "zeroCopy"
 )
 
 // keys has every key and how its value is read. The order is that of the
@@ -104,6 +105,7 @@ var keys = []struct {
 	{RateBurst, integer(1)},
 	{Transport, oneOf("pulse", "kafka", "both")},
 	{OnInvalid, oneOf("fail", "skip")},
+	{ZeroCopy, boolean},
 }
 
 func keyNames() []string {

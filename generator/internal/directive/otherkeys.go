@@ -28,6 +28,7 @@ var otherKeys = map[string]Key{
 	"concurrency": MaxConcurrency, "parallelism": MaxConcurrency, "parallel": MaxConcurrency, "workers": MaxConcurrency, "maxworkers": MaxConcurrency, "maxparallel": MaxConcurrency, "maxinflight": MaxConcurrency, "prefetch": MaxConcurrency,
 	"broker": Transport, "from": Transport, "via": Transport, "consumefrom": Transport, "source": Transport,
 	"invalid": OnInvalid, "onerror": OnInvalid, "skipinvalid": OnInvalid, "oninvaliditem": OnInvalid,
+	"nocopy": ZeroCopy, "alias": ZeroCopy, "inplace": ZeroCopy,
 }
 
 // elsewhere are settings that belong to the whole service.
