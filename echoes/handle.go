@@ -17,6 +17,7 @@ func (a *App) inHandler(ctx context.Context) bool { return ctx.Value(handlerKey{
 // belongs around the handlers of all listeners and transports goes here.
 func (a *App) handler(r Receiver) func(context.Context, []Message) error {
 	skip := r.kind == KindBatch && equals(r.InForce.OnInvalid, invalidSkip)
+	zeroCopy := equals(r.InForce.ZeroCopy, true)
 	return func(ctx context.Context, ms []Message) error {
 		ctx = context.WithValue(ctx, handlerKey{a}, true)
 		if r.kind == KindEvent {
@@ -24,7 +25,7 @@ func (a *App) handler(r Receiver) func(context.Context, []Message) error {
 		}
 		var invalid []*DecodeError
 		err := a.around(r, ms, func(ctx context.Context) error {
-			how := decoding{zeroCopy: equals(r.InForce.ZeroCopy, true)}
+			how := decoding{zeroCopy: zeroCopy}
 			if skip {
 				invalid = nil // middleware may run the handler again
 				how.invalid = func(e *DecodeError) { invalid = append(invalid, e) }

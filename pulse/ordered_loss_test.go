@@ -9,6 +9,7 @@ import (
 
 	"github.com/matryer/is"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/orionjs/orion-go/pulse"
@@ -141,17 +142,9 @@ func TestOrdered_4_9_GoesOnWhereOutcomesAreStoredSlowly(t *testing.T) {
 		for _, err := range reported.Values() {
 			t.Log("reported: ", err)
 		}
-		for _, name := range []string{"subscriptions", "history"} {
-			cursor, err := db.Collection("orionjs.pulse."+name).Find(context.Background(), bson.D{{Key: "status", Value: bson.D{{Key: "$ne", Value: "success"}}}})
-			if err != nil {
-				t.Log(err)
-				continue
-			}
-			var docs []bson.Raw
-			_ = cursor.All(context.Background(), &docs)
-			for _, d := range docs {
-				t.Log(name, d.String())
-			}
+		for _, coll := range []*mongo.Collection{subscriptionsOf(db), historyOf(db)} {
+			docs, err := find(context.Background(), coll, bson.D{{Key: "status", Value: bson.D{{Key: "$ne", Value: "success"}}}})
+			t.Log(coll.Name(), docs, err)
 		}
 	})
 	var runs [topics]pulsetest.Recorder[string]
